@@ -1,0 +1,123 @@
+// The configuration's shape: zod, from which the types, the JSON Schema for editors and the error texts come.
+// Defaults live here and are shown, one comment each, in default.yaml (a test holds the two together).
+import { z } from 'zod';
+
+const ms = z.number().int().nonnegative();
+const count = z.number().int().positive();
+const busyMode = z.enum(['steer', 'followup', 'collect', 'interrupt']);
+
+export const serverSchema = z.strictObject({
+  host: z.string().default('127.0.0.1'),
+  port: z.coerce.number().int().min(0).max(65535).default(3000),
+  public_url: z.string().default(''),
+  admin_token: z.string().default(''),
+  drain_seconds: z.number().nonnegative().default(30),
+  body_limit_bytes: count.default(1_048_576 * 2),
+  log_level: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+});
+
+export const storageSchema = z.strictObject({
+  url: z.string().default(''),
+  data_dir: z.string().default('./data'),
+  history_ttl_days: z.number().nonnegative().default(0),
+  dedupe_hours: z.number().positive().default(48),
+});
+
+export const workersSchema = z.strictObject({
+  concurrency: count.default(100),
+  lock_seconds: z.number().positive().default(30),
+  sweep_seconds: z.number().positive().default(30),
+  max_attempts: count.default(5),
+});
+
+export const modelSchema = z.strictObject({
+  provider: z.enum(['openai', 'anthropic', 'demo']),
+  model: z.string().default(''),
+  base_url: z.string().default(''),
+  api_key: z.union([z.string(), z.array(z.string())]).default(''),
+  context_window: count.default(128_000),
+  max_output_tokens: count.default(8_192),
+  fallbacks: z.array(z.string()).default([]),
+  images: z.boolean().default(true),
+  idle_timeout_ms: ms.default(60_000),
+  /** Merged into the request's body as it is. */
+  extra_body: z.record(z.string(), z.unknown()).default({}),
+  extra_headers: z.record(z.string(), z.string()).default({}),
+});
+
+export const agentSchema = z.strictObject({
+  max_steps: count.default(100),
+  on_busy: z
+    .strictObject({ direct: busyMode.default('steer'), group: busyMode.default('followup') })
+    .prefault({}),
+  debounce_ms: ms.default(0),
+  steering: z.enum(['one-at-a-time', 'all']).default('all'),
+  follow_up: z.enum(['one-at-a-time', 'all']).default('all'),
+  max_batch: count.default(20),
+  tool_timeout_ms: ms.default(120_000),
+  tool_result_max_chars: count.default(50_000),
+  tool_result_kept_chars: count.default(20_000),
+  max_context_tokens: count.default(400_000),
+  max_context_turns: count.default(100),
+  retry: z
+    .strictObject({
+      attempts: z.number().int().nonnegative().default(3),
+      base_ms: ms.default(500),
+      max_ms: ms.default(60_000),
+    })
+    .prefault({}),
+  empty_reply_text: z.string().default(''),
+});
+
+export const toolsSchema = z.strictObject({
+  enabled: z.array(z.string()).default(['now']),
+});
+
+const limits = z
+  .strictObject({ per_minute: count.default(600), body_bytes: count.default(1_048_576) })
+  .prefault({});
+
+export const webhookChannelSchema = z.strictObject({
+  type: z.literal('webhook'),
+  enabled: z.boolean().default(true),
+  secret: z.union([z.string(), z.array(z.string())]).default(''),
+  api_keys: z.array(z.string()).default([]),
+  allow_private_callbacks: z.boolean().default(false),
+  limits,
+});
+
+export const webChannelSchema = z.strictObject({
+  type: z.literal('web'),
+  enabled: z.boolean().default(true),
+  api_keys: z.array(z.string()).default([]),
+  limits,
+});
+
+export const channelSchema = z.discriminatedUnion('type', [webhookChannelSchema, webChannelSchema]);
+
+export const deliverySchema = z.strictObject({
+  concurrency: count.default(50),
+  max_attempts: count.default(8),
+  base_ms: ms.default(1_000),
+  max_ms: ms.default(300_000),
+  timeout_ms: ms.default(15_000),
+});
+
+export const configSchema = z.strictObject({
+  server: serverSchema.prefault({}),
+  storage: storageSchema.prefault({}),
+  workers: workersSchema.prefault({}),
+  model: z.string().default('auto'),
+  models: z.record(z.string(), modelSchema).default({}),
+  agent: agentSchema.prefault({}),
+  tools: toolsSchema.prefault({}),
+  delivery: deliverySchema.prefault({}),
+  channels: z.record(z.string(), channelSchema).default({}),
+});
+
+export type Config = z.infer<typeof configSchema>;
+export type AgentSettings = Config['agent'];
+export type ModelSettings = z.infer<typeof modelSchema>;
+export type ChannelSettings = z.infer<typeof channelSchema>;
+export type WebhookSettings = z.infer<typeof webhookChannelSchema>;
+export type WebSettings = z.infer<typeof webChannelSchema>;

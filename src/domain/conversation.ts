@@ -1,0 +1,21 @@
+// Conversation ids: `<account>:<chat>` or `<account>:<chat>:<thread or sender>`. Chat ids are the platform's own
+// and may hold any character, so an id is only ever split at the first colon (account names hold none).
+
+/** Account names come from configuration keys. */
+export const ACCOUNT_NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+
+/** Longest chat id accepted from outside, in characters. */
+export const MAX_CHAT_CHARS = 256;
+
+export function conversationId(account: string, chat: string, scope?: string): string {
+  return scope === undefined ? `${account}:${chat}` : `${account}:${chat}:${scope}`;
+}
+
+export function accountOf(conversation: string): string {
+  const colon = conversation.indexOf(':');
+  return colon === -1 ? conversation : conversation.slice(0, colon);
+}
+
+export function chatOf(conversation: string): string {
+  return conversation.slice(conversation.indexOf(':') + 1);
+}

@@ -1,0 +1,35 @@
+// What is to be sent: an entry of the outbox.
+
+export interface Reply {
+  /** Markdown. */
+  text: string;
+  attachments?: { type: 'image' | 'file'; ref: string; name?: string; media_type?: string }[];
+}
+
+/** Plain JSON. Made once, by the commit, so that every attempt carries the same id. */
+export interface Delivery {
+  /** `<run>.<n>`: stable across attempts, the platform's idempotency key. */
+  id: string;
+  conversation: string;
+  account: string;
+  run: string;
+  /** Ids of the inbound messages that it answers, oldest first. */
+  messages: string[];
+  /** From the ReplyTarget of the newest of them. */
+  address: Record<string, unknown>;
+  status: 'done' | 'failed';
+  reply: Reply;
+  /** Milliseconds since the epoch. */
+  at: number;
+}
+
+export type DeliveryState = 'pending' | 'parked';
+
+/** A delivery as the API lists it. */
+export interface DeliveryRecord extends Delivery {
+  state: DeliveryState;
+  /** Attempts made so far. */
+  attempts: number;
+  /** Why the last attempt failed; no secrets, no URLs with secrets. */
+  error?: string;
+}

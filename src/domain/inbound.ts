@@ -1,0 +1,49 @@
+// What a channel hands to accept(): one message from a person or program, and where its answer goes.
+
+export interface Sender {
+  id: string;
+  name?: string;
+}
+
+export interface Attachment {
+  type: 'image' | 'file' | 'audio' | 'video';
+  /** Blob-store path or http(s) URL. Never base64. */
+  ref: string;
+  media_type?: string;
+  name?: string;
+  size?: number;
+}
+
+/** What a message does when it meets an active run of its conversation. See docs/agent-loop.md, busy modes. */
+export type BusyMode = 'steer' | 'followup' | 'collect' | 'interrupt';
+
+/**
+ * Where an answer goes. Absent when nobody is to be called back (the web page and waiting HTTP clients read
+ * events and the message's status instead).
+ */
+export interface ReplyTarget {
+  /** Messages of one run with the same key share one delivery; the newest message's address is used. */
+  key: string;
+  /** The adapter's own address, opaque to everybody else; plain JSON. */
+  address: Record<string, unknown>;
+}
+
+/** A durable inbox entry: plain JSON. */
+export interface InboundMessage {
+  /** Unique within the conversation: the platform's message id. Duplicates are dropped by it. */
+  id: string;
+  conversation: string;
+  /** The channel account that received it. */
+  account: string;
+  /** Milliseconds since the epoch. */
+  at: number;
+  sender: Sender;
+  text: string;
+  attachments?: Attachment[];
+  group?: boolean;
+  busy: BusyMode;
+  replyTo?: ReplyTarget;
+}
+
+/** True if the message may share a run, and its answer, with messages before it. */
+export const joins = (message: InboundMessage): boolean => message.busy !== 'followup';

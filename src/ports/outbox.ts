@@ -1,0 +1,31 @@
+// Outbox: what is to be sent, in order, one at a time per conversation; the same lease idea as the store.
+// Deliveries enter it through ConversationStore.commit only. Rejects only when the storage fails.
+import type { Delivery, DeliveryRecord } from '../domain/delivery.ts';
+import type { Page } from './reader.ts';
+
+export interface DeliveryLease {
+  conversation: string;
+  deliveryId: string;
+  /** Fencing epoch, as for runs. */
+  epoch: number;
+}
+
+export type DeliveryClaim =
+  | { status: 'claimed'; lease: DeliveryLease; delivery: Delivery; attempt: number }
+  /** Held by another process, or backing off: come back in about this many milliseconds. */
+  | { status: 'wait'; forMs: number }
+  | { status: 'empty' };
+
+export interface Outbox {
+  /** Claims the oldest pending delivery of the conversation. `attempt` is 1 at first. */
+  claim(conversation: string, leaseMs: number): Promise<DeliveryClaim>;
+  /** Sent (or given up on purpose): removed. False if stale. `more`: another one waits. */
+  settle(lease: DeliveryLease): Promise<{ more: boolean } | false>;
+  /** Failed for now: claimable again after delayMs; those behind it wait, so that order is kept. False if stale. */
+  retryLater(lease: DeliveryLease, delayMs: number, error: string): Promise<boolean>;
+  /** Given up until somebody retries it: listed, and out of the way of those behind it. False if stale. */
+  park(lease: DeliveryLease, error: string): Promise<{ more: boolean } | false>;
+  list(query: { state: 'pending' | 'parked'; cursor?: string; limit: number }): Promise<Page<DeliveryRecord>>;
+  /** Puts a parked delivery at the end of its conversation's queue with its attempts at 0. Returns the conversation. */
+  retry(deliveryId: string): Promise<string | undefined>;
+}

@@ -1,0 +1,52 @@
+// Tool: the contract of agent-loop.md. A tool that throws gives an error result with its message; it never ends a run.
+import type { Sender } from '../domain/inbound.ts';
+import type { ImageBlock, TextBlock } from '../domain/messages.ts';
+import type { Logger } from './log.ts';
+
+export interface ToolContext {
+  conversation: string;
+  /** Who sent the newest message of the run. */
+  sender: Sender;
+  account: string;
+  group: boolean;
+  /** The call's own id, stable across a resumed run: an idempotency key. */
+  callId: string;
+  signal: AbortSignal;
+  /** Shown to people while the tool runs. */
+  progress(text: string): void;
+  log: Logger;
+}
+
+export interface ToolResult {
+  status: 'success' | 'error';
+  content: string | (TextBlock | ImageBlock)[];
+  /** For people, instead of the raw result. */
+  display?: string;
+  /** Asks to end the run after this batch; it ends if all results of the batch ask for it. */
+  terminate?: boolean;
+}
+
+export interface Tool {
+  name: string;
+  description: string;
+  /** JSON Schema of the arguments object (z.toJSONSchema makes one from zod). */
+  parameters: Record<string, unknown>;
+  /** pre_process (default): offered to the model. post_process: run once after the run, without arguments. */
+  stage?: 'pre_process' | 'post_process';
+  /** Default sequential: a batch with any sequential call runs in order. */
+  execution?: 'sequential' | 'parallel';
+  /** True if running it twice is harmless: only then is it run again after a crash in the middle of it. */
+  idempotent: boolean;
+  timeoutMs?: number;
+  execute(args: Record<string, unknown>, context: ToolContext): Promise<ToolResult>;
+}
+
+export const success = (
+  content: ToolResult['content'],
+  more: Pick<ToolResult, 'display' | 'terminate'> = {},
+): ToolResult => ({ status: 'success', content, ...more });
+
+export const fail = (
+  content: ToolResult['content'],
+  more: Pick<ToolResult, 'display' | 'terminate'> = {},
+): ToolResult => ({ status: 'error', content, ...more });

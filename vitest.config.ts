@@ -1,0 +1,26 @@
+import { defineConfig } from 'vitest/config';
+
+// One project per kind of test, so that each runs alone: `npx vitest run --project unit`.
+const project = (name: string, more: { fileParallelism?: boolean; testTimeout?: number } = {}) => ({
+  test: {
+    name,
+    include: [`test/${name}/**/*.test.ts`],
+    environment: 'node' as const,
+    testTimeout: 15_000,
+    hookTimeout: 30_000,
+    ...more,
+  },
+});
+
+export default defineConfig({
+  test: {
+    projects: [
+      project('unit'),
+      project('contract', { testTimeout: 60_000 }),
+      project('e2e', { testTimeout: 60_000 }),
+      project('browser', { fileParallelism: false, testTimeout: 60_000 }),
+      project('faults', { fileParallelism: false, testTimeout: 120_000 }),
+    ],
+    maxWorkers: 2,
+  },
+});
