@@ -23,4 +23,10 @@ export interface RunEventLog {
     conversation: string,
     options: { after?: string; signal: AbortSignal },
   ): Promise<EventSubscription>;
+
+  /**
+   * Ids to subscribe after, for a reader that first loads the state: `run` gives what is kept of the newest run from its
+   * agent_start on, `end` only what is published from now on. Valid for a conversation without events, too.
+   */
+  position(conversation: string): Promise<{ run: string; end: string }>;
 }
