@@ -8,7 +8,7 @@ const busyMode = z.enum(['steer', 'followup', 'collect', 'interrupt']);
 
 export const serverSchema = z.strictObject({
   host: z.string().default('127.0.0.1'),
-  port: z.coerce.number().int().min(0).max(65535).default(3000),
+  port: z.number().int().min(0).max(65535).default(3000),
   public_url: z.string().default(''),
   admin_token: z.string().default(''),
   drain_seconds: z.number().nonnegative().default(30),
