@@ -4,6 +4,9 @@ import { z } from 'zod';
 
 const ms = z.number().int().nonnegative();
 const count = z.number().int().positive();
+const share = z.number().positive().max(1);
+/** Of a breaker; 0 turns it off. */
+const threshold = z.number().int().nonnegative();
 const busyMode = z.enum(['steer', 'followup', 'collect', 'interrupt']);
 
 export const serverSchema = z.strictObject({
@@ -55,10 +58,33 @@ export const agentSchema = z.strictObject({
   follow_up: z.enum(['one-at-a-time', 'all']).default('all'),
   max_batch: count.default(20),
   tool_timeout_ms: ms.default(120_000),
+  tool_execution: z.enum(['auto', 'sequential']).default('auto'),
   tool_result_max_chars: count.default(50_000),
   tool_result_kept_chars: count.default(20_000),
   max_context_tokens: count.default(400_000),
   max_context_turns: count.default(100),
+  context: z
+    .strictObject({
+      reserve_ratio: share.default(0.4),
+      reserve_min_tokens: count.default(8_000),
+      reserve_max_tokens: count.default(400_000),
+      compact_to: share.default(0.5),
+      overflow_to: share.default(0.9),
+      summary_max_tokens: count.default(1_000),
+    })
+    .prefault({}),
+  thinking_kept_chars: count.default(4_096),
+  breakers: z
+    .strictObject({
+      window: count.default(50),
+      same_call: threshold.default(5),
+      same_call_failed: threshold.default(3),
+      tool_failed: threshold.default(6),
+      tool_failed_end: threshold.default(8),
+      repeat_hint: threshold.default(3),
+      repeat_hint_window: count.default(10),
+    })
+    .prefault({}),
   retry: z
     .strictObject({
       attempts: z.number().int().nonnegative().default(3),
@@ -66,6 +92,7 @@ export const agentSchema = z.strictObject({
       max_ms: ms.default(60_000),
     })
     .prefault({}),
+  empty_reply_retries: z.number().int().nonnegative().default(1),
   empty_reply_text: z.string().default(''),
 });
 
