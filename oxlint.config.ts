@@ -1,6 +1,6 @@
 // The linter's rules: un-awaited promises, import directions, each SDK in its own place, process.env in one file.
 // test/unit/scripts-lint.test.ts proves that each kind of mistake is caught.
-import { defineConfig } from 'oxlint';
+import { defineConfig, type OxlintOverride } from 'oxlint';
 
 /** domain ← ports ← MIDDLE ← lane, http ← the files in src/. Siblings don't import each other. */
 const BASE = ['domain', 'ports', 'net'];
@@ -62,7 +62,7 @@ const PLACES: Place[] = [
   { files: 'config/**', may: ['domain', 'ports'], sdks: ['yaml'] },
 ];
 
-const directions = ({ files, may, sdks = [] }: Place) => {
+const directions = ({ files, may, sdks = [] }: Place): OxlintOverride => {
   const areas = AREAS.filter((area) => !may.includes(area));
   const foreign = SDKS.filter((name) => !sdks.includes(name));
   const atHome = files.startsWith('config') || files === 'src/*.ts';
@@ -88,7 +88,7 @@ const directions = ({ files, may, sdks = [] }: Place) => {
         },
       ],
     },
-  } as const;
+  };
 };
 
 /** Settings come as arguments; only their types are known everywhere. */
