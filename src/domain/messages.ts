@@ -71,6 +71,8 @@ export interface HistoryEntry extends Message {
   /** Set on assistant entries: the model entry that produced it and why it stopped. */
   model?: string;
   stop?: StopReason;
+  /** The model found the context too long here: the next run sums up what is before it, and itself. */
+  compact?: boolean;
 }
 
 /** `stop`, `length`, `tool_use` come from the model; `error` and `aborted` are put there by our model layer. */

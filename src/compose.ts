@@ -1,0 +1,167 @@
+// Wires one server from its parts: storage, models, tools, channels, lanes, delivery, HTTP. main.ts calls it with the real
+// ones; a test or a program of one's own may bring other tools or a storage that it watches.
+import { randomUUID } from 'node:crypto';
+import { createChannels } from '../channels/index.ts';
+import type { Config } from '../config/schema.ts';
+import { createDeliver } from './delivery/deliver.ts';
+import { createApp } from './http/app.ts';
+import { createAccept } from './inbox/accept.ts';
+import { conversationLanguage, createCommands } from './inbox/commands.ts';
+import { createLane } from './lane/lane.ts';
+import { createRun } from './lane/run.ts';
+import { createSweep } from './lane/sweep.ts';
+import { createModels } from './models/index.ts';
+import type { Logger } from './ports/log.ts';
+import type { Storage } from './ports/storage.ts';
+import type { Tool } from './ports/tool.ts';
+import { systemClock } from './system-clock.ts';
+import { createMetrics } from './telemetry/metrics.ts';
+import { enabledTools } from './tools/index.ts';
+
+export type Role = 'all' | 'gateway' | 'worker';
+
+export interface ServerOptions {
+  /** The configuration in force; asked again for what may change without a restart. */
+  config: () => Config;
+  storage: Storage;
+  /** All tools there are; `tools.enabled` chooses. */
+  tools: readonly Tool[];
+  /** The system prompt, read for each run. */
+  prompt: () => Promise<string>;
+  adminToken: string;
+  role: Role;
+  log: Logger;
+}
+
+export interface Server {
+  /** Listens, connects the channels, starts the lanes. Resolves with the base URL. */
+  start(): Promise<string>;
+  /** Drains: takes no more, lets runs finish up to `server.drain_seconds`, hands the rest back. Idempotent. */
+  stop(): Promise<void>;
+}
+
+export async function composeServer(options: ServerOptions): Promise<Server> {
+  const { config, storage, role, log } = options;
+  const { store, reader, control, lanes, deliveries, outbox, events } = storage;
+  const clock = systemClock;
+  const startConfig = config();
+  const runsLanes = role !== 'gateway';
+  const runsChannels = role !== 'worker';
+  let draining = false;
+
+  const metrics = createMetrics();
+  metrics.watchQueue('lanes', lanes);
+  metrics.watchQueue('deliveries', deliveries);
+
+  const models = createModels(startConfig, { clock, log });
+  const accept = createAccept({
+    store,
+    reader,
+    control,
+    lanes,
+    settings: () => config().agent,
+    command: createCommands({
+      store,
+      reader,
+      control,
+      language: (conversation) => conversationLanguage(reader, conversation),
+    }),
+    draining: () => draining,
+    clock,
+    log,
+    count: metrics.message,
+  });
+  const channels = await createChannels(runsChannels ? startConfig.channels : {}, { accept, log });
+
+  const lane = createLane({
+    store,
+    control,
+    config,
+    run: createRun({
+      store,
+      events,
+      deliveries,
+      model: () => models.main(),
+      tools: () => enabledTools(options.tools, config().tools.enabled),
+      prompt: options.prompt,
+      clock,
+      onEvent: metrics.runEvent,
+    }),
+    newRunId: randomUUID,
+    clock,
+    log,
+    onEnd: metrics.run,
+  });
+  const deliver = createDeliver({
+    outbox,
+    channels,
+    settings: () => config().delivery,
+    log,
+    count: metrics.delivery,
+  });
+
+  const intervalMs = startConfig.workers.sweep_seconds * 1000;
+  const sweeps = [
+    ...(runsLanes ? [createSweep({ reader, kind: 'lanes', lanes, intervalMs, log })] : []),
+    ...(runsChannels ? [createSweep({ reader, kind: 'outbox', lanes: deliveries, intervalMs, log })] : []),
+  ];
+
+  const app = await createApp({
+    config: startConfig,
+    storage,
+    accept,
+    channels,
+    models: models.list(),
+    metrics,
+    log,
+    adminToken: options.adminToken,
+    state: { draining: () => draining, ready },
+    wake: { lane: lanes.wake, delivery: deliveries.wake },
+  });
+
+  /** What keeps the server from doing its work now; empty when ready. */
+  async function ready(): Promise<string[]> {
+    const reasons: string[] = [];
+    if (draining) reasons.push('the server is shutting down');
+    await storage.check().catch((error: unknown) => {
+      reasons.push(`storage: ${error instanceof Error ? error.message : String(error)}`);
+    });
+    for (const channel of channels.values()) {
+      const { state, detail } = channel.status();
+      if (state === 'failed') reasons.push(`channel ${channel.account}: ${detail ?? state}`);
+    }
+    return reasons;
+  }
+
+  async function start(): Promise<string> {
+    const { concurrency } = startConfig.workers;
+    const url = await app.listen({ host: startConfig.server.host, port: startConfig.server.port });
+    if (runsLanes) await lanes.work(lane.handler, { concurrency });
+    if (runsChannels) {
+      await deliveries.work(deliver, { concurrency: startConfig.delivery.concurrency });
+      for (const channel of channels.values()) {
+        // One account that can't connect must not keep the others from starting; readyz and the console say so.
+        channel.start().catch((error: unknown) => {
+          log.error({ account: channel.account, error }, 'channel did not start');
+        });
+      }
+    }
+    for (const sweep of sweeps) sweep.start();
+    return url;
+  }
+
+  let stopping: Promise<void> | undefined;
+  async function stop(): Promise<void> {
+    draining = true;
+    const graceMs = config().server.drain_seconds * 1000;
+    await Promise.all(sweeps.map((sweep) => sweep.stop()));
+    await Promise.all([...channels.values()].map((channel) => channel.stop()));
+    await lanes.close(graceMs);
+    await deliveries.close(graceMs);
+    lane.close();
+    await app.close();
+    await storage.close();
+  }
+
+  return { start, stop: () => (stopping ??= stop()) };
+}

@@ -1,0 +1,212 @@
+// One run: context and prompts for the agent (copy), the agent (delegate), the commit (merge). Called by lane.ts with a
+// lease; whatever a stale run does, its commit is refused.
+import { runAgent, type AgentPrompt, type AgentResult, type Calibration } from '../agent/index.ts';
+import type { Config } from '../../config/schema.ts';
+import { AppError } from '../domain/errors.ts';
+import type { RunEvent } from '../domain/events.ts';
+import type { InboundMessage } from '../domain/inbound.ts';
+import type { HistoryEntry } from '../domain/messages.ts';
+import { languageOf, sentence } from '../domain/sentences.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { RunEventLog } from '../ports/events.ts';
+import type { LaneOutcome, LaneQueue } from '../ports/lanes.ts';
+import type { Logger } from '../ports/log.ts';
+import type { ModelClient } from '../ports/model.ts';
+import type { ConversationStore, Lease, Merge, Snapshot } from '../ports/store.ts';
+import type { Tool } from '../ports/tool.ts';
+import type { ActiveRun } from './active-runs.ts';
+import { deliveriesOf } from './merge.ts';
+import { createPublisher } from './publisher.ts';
+import { createModelRenderer, storedContent } from './render.ts';
+
+export interface RunOptions {
+  store: ConversationStore;
+  events: RunEventLog;
+  /** Woken when a commit queued deliveries. */
+  deliveries: LaneQueue;
+  model: () => ModelClient | Promise<ModelClient>;
+  /** Sorted by name; frozen for the run. */
+  tools: () => Tool[];
+  prompt: () => Promise<string>;
+  /** Token estimates, learned across runs. */
+  calibration: Calibration;
+  clock: Clock;
+  /** Told of every event, in order. */
+  onEvent: (account: string, event: RunEvent) => void;
+}
+
+export interface Claimed {
+  lease: Lease;
+  snapshot: Snapshot;
+  run: ActiveRun;
+  config: Config;
+  account: string;
+  log: Logger;
+}
+
+/** Resolves with what is left to do, or 'lost' if the merge was refused; rejects with RunInterrupted or an AppError. */
+export type Run = (claimed: Claimed) => Promise<LaneOutcome | 'lost'>;
+
+export function createRun(options: RunOptions): Run {
+  const toModel = createModelRenderer(Intl.DateTimeFormat().resolvedOptions().timeZone);
+
+  async function wakeDeliveries(conversation: string, log: Logger): Promise<void> {
+    try {
+      await options.deliveries.wake(conversation);
+    } catch (error) {
+      log.warn({ error }, 'delivery wake failed; the sweep will pick it up');
+    }
+  }
+
+  return async ({ lease, snapshot, run, config, account, log }) => {
+    const { store, clock } = options;
+    const { conversation } = lease;
+    const taken = new Map(snapshot.inbox.map((message) => [message.id, message]));
+    const newest = snapshot.inbox.at(-1)!;
+    const group = newest.group === true;
+    const language = languageOf(newest.text);
+    const publisher = createPublisher(options.events, conversation, log);
+    let end: RunEvent | undefined;
+
+    const emit = (event: RunEvent): void => {
+      // The end is announced when the merge is done, not before.
+      if (event.type === 'agent_end') {
+        end = event;
+        return;
+      }
+      options.onEvent(account, event);
+      publisher.push(asStored(event, taken));
+    };
+    const prompt = (message: InboundMessage): AgentPrompt => {
+      const { id, at, sender } = message;
+      return { id, at, sender, message: toModel({ content: storedContent(message), at, sender, group }) };
+    };
+    const drain = async (mode: 'one-at-a-time' | 'all'): Promise<AgentPrompt[]> => {
+      if (!run.arrived) return [];
+      const limit = mode === 'all' ? config.agent.max_batch : 1;
+      run.arrived = false;
+      const messages = await store.drain(lease, limit);
+      if (!messages) return lost(run);
+      // As many as were asked for: there may be more.
+      if (messages.length === limit) run.arrived = true;
+      for (const message of messages) taken.set(message.id, message);
+      return messages.map(prompt);
+    };
+    const answer = async (): Promise<AgentResult> =>
+      runAgent({
+        messages: snapshot.context.map((entry) =>
+          entry.id === undefined ? entry : toModel({ ...entry, group }),
+        ),
+        ...(snapshot.summary === undefined ? {} : { summary: snapshot.summary }),
+        contextFrom: snapshot.contextFrom,
+        prompts: snapshot.inbox.map(prompt),
+        resume: snapshot.journal,
+        system: await options.prompt(),
+        tools: options.tools(),
+        model: await options.model(),
+        settings: config.agent,
+        language,
+        base: { conversation, run: lease.run, account, sender: newest.sender, group, cacheKey: conversation },
+        signal: run.controller.signal,
+        emit,
+        journal: async (entries) => {
+          if (!(await store.journal(lease, entries))) lost(run);
+        },
+        steering: () => drain(config.agent.steering),
+        followUp: () => drain(config.agent.follow_up),
+        calibration: options.calibration,
+        clock,
+        log,
+      });
+
+    log.info({ messages: snapshot.inbox.length, attempt: snapshot.attempt }, 'run started');
+    if (snapshot.cancelled) run.controller.abort('cancel');
+    const givenUp = snapshot.attempt > config.workers.max_attempts;
+    if (givenUp) log.error({ attempt: snapshot.attempt }, 'run given up: no attempt reached its end');
+    const result = givenUp ? giveUp(lease, snapshot, sentence('given_up', language), emit) : await answer();
+
+    const outcome = { status: result.status, reply: { text: result.reply } };
+    const merge: Merge = {
+      entries: historyEntries(result, lease.run, taken),
+      deliveries: deliveriesOf(lease.run, [...taken.values()], outcome, clock.now()),
+      outcome,
+      usage: result.usage,
+      ...(result.context ? { context: result.context } : {}),
+    };
+    const committed = await store.commit(lease, merge);
+    if (!committed) {
+      log.warn({}, 'merge refused: another worker took the conversation over');
+      return 'lost';
+    }
+    if (end) {
+      options.onEvent(account, end);
+      publisher.push(end);
+    }
+    await Promise.all([
+      publisher.flush(),
+      merge.deliveries.length > 0 ? wakeDeliveries(conversation, log) : undefined,
+    ]);
+    const { status, stop, turns, usage } = result;
+    log.info({ status, stop, turns, ...usage }, 'run committed');
+    return committed.more ? 'more' : 'idle';
+  };
+}
+
+/** The store refused: stop as a run that lost its lease. */
+function lost(run: ActiveRun): never {
+  run.controller.abort('lost');
+  throw new AppError('lease_lost', 'The run lost its lease.');
+}
+
+/** What people see of a message is what was said, not what the model was told about it. */
+function asStored(event: RunEvent, taken: ReadonlyMap<string, InboundMessage>): RunEvent {
+  const inbound = event.type === 'message_end' && event.id !== undefined ? taken.get(event.id) : undefined;
+  if (!inbound || event.type !== 'message_end') return event;
+  return { ...event, message: { role: 'user', content: storedContent(inbound) } };
+}
+
+/** What people said goes into the history as they said it; the rest as the agent made it. */
+function historyEntries(
+  result: AgentResult,
+  run: string,
+  taken: ReadonlyMap<string, InboundMessage>,
+): HistoryEntry[] {
+  return result.entries.map(({ message, ...entry }) => {
+    const inbound = entry.id === undefined ? undefined : taken.get(entry.id);
+    if (!inbound) return { ...message, ...entry, run };
+    const { id, at, sender } = inbound;
+    return { role: 'user', content: storedContent(inbound), at, run, id, sender };
+  });
+}
+
+/** A run whose process died at every attempt is answered without running. */
+function giveUp(
+  lease: Lease,
+  snapshot: Snapshot,
+  reply: string,
+  emit: (event: RunEvent) => void,
+): AgentResult {
+  const base = { conversation: lease.conversation, run: lease.run, turn: 0 };
+  const messages = snapshot.inbox.map((message) => message.id);
+  const { at } = snapshot.inbox.at(-1)!;
+  const result: AgentResult = {
+    entries: [
+      ...snapshot.inbox.map((message) => ({
+        id: message.id,
+        at: message.at,
+        message: { role: 'user' as const, content: storedContent(message) },
+      })),
+      { at, stop: 'error', message: { role: 'assistant', content: [{ type: 'text', text: reply }] } },
+    ],
+    reply,
+    status: 'failed',
+    stop: 'error',
+    usage: { input: 0, output: 0, cached: 0 },
+    turns: 0,
+  };
+  const { status, stop, usage, turns } = result;
+  emit({ ...base, type: 'agent_start', messages, resumed: true });
+  emit({ ...base, type: 'error', code: 'given_up', message: reply });
+  emit({ ...base, type: 'agent_end', status, reply, stop, usage, turns });
+  return result;
+}
