@@ -1,7 +1,7 @@
 // Which packages are missing, and installing them. Plain JavaScript for Node 20 and newer, without dependencies: it runs
 // before anything is installed.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fail, say, seconds } from './say.mjs';
 
@@ -23,7 +23,8 @@ function readLock(file) {
  */
 export function missingPackages(root, { dev }) {
   const wanted = readLock(join(root, 'package-lock.json'));
-  if (!wanted) fail('package-lock.json is missing or damaged: get it back with `git checkout package-lock.json`.');
+  if (!wanted)
+    fail('package-lock.json is missing or damaged: get it back with `git checkout package-lock.json`.');
   const installed = readLock(join(root, 'node_modules', '.package-lock.json')) ?? {};
   return Object.entries(wanted)
     .filter(([path, entry]) => path !== '' && (dev || !entry.dev) && !entry.optional && !entry.devOptional)
@@ -37,7 +38,8 @@ function hasDevPackages(root) {
   return Object.values(installed).some((entry) => entry.dev);
 }
 
-export const bundledNode = (root) => join(root, 'node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
+export const bundledNode = (root) =>
+  join(root, 'node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 const ownNodeIsEnough = () => Number(process.versions.node.split('.')[0]) >= NODE_MAJOR;
 
@@ -51,9 +53,17 @@ export function ensurePackages(root, { dev }) {
   if (missing.length === 0 && !nodeMissing) return;
 
   const all = dev || hasDevPackages(root);
-  say(`Installing ${all ? 'all packages' : 'packages'} from package-lock.json (${reason(root, missing, nodeMissing)}) …`);
+  say(
+    `Installing ${all ? 'all packages' : 'packages'} from package-lock.json (${reason(root, missing, nodeMissing)}) …`,
+  );
   const started = Date.now();
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(all ? ['--include=dev'] : ['--omit=dev'])];
+  const args = [
+    'ci',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+    ...(all ? ['--include=dev'] : ['--omit=dev']),
+  ];
   const { status, error } = spawnSync('npm', args, {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
@@ -61,9 +71,19 @@ export function ensurePackages(root, { dev }) {
     env: { ...process.env, NODE_ENV: '', PATH: pathWithoutBin(root) },
   });
   if (error) fail(`npm could not be started (${error.message}). Install npm 10 or newer and try again.`);
-  if (status !== 0) fail(`npm ci failed with exit code ${status}; its message is above. Check the network, then try again.`);
+  if (status !== 0)
+    fail(`npm ci failed with exit code ${status}; its message is above. Check the network, then try again.`);
   if (isMusl()) rmSync(join(root, 'node_modules', '.bin', 'node'), { force: true });
+  removeHeaders(root);
   say(`Installed in ${seconds(started)}.`);
+}
+
+/** The `node` package brings C++ headers (67 MB) that nothing here compiles against. */
+function removeHeaders(root) {
+  const packages = join(root, 'node_modules', 'node', 'node_modules');
+  if (!existsSync(packages)) return;
+  for (const name of readdirSync(packages))
+    rmSync(join(packages, name, 'include'), { recursive: true, force: true });
 }
 
 function reason(root, missing, nodeMissing) {
