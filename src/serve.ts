@@ -46,7 +46,10 @@ export async function serve({
   });
   const stopWatching = watchConfig(holder, log);
 
+  let stopping = false;
   const stop = (signal: NodeJS.Signals) => {
+    if (stopping) return;
+    stopping = true;
     log.info({ signal }, 'draining');
     stopWatching();
     server.stop().then(
@@ -57,8 +60,9 @@ export async function serve({
       },
     );
   };
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
+  // Kept on: npm passes a terminal's Ctrl-C on a second time, and without a listener that would end the process at once.
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
 
   const url = await server.start();
   log.info({ url, role, storage: storage.kind }, 'ready');
