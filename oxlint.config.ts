@@ -55,7 +55,7 @@ const PLACES: Place[] = [
   { files: 'src/lane/**', may: [...BASE, ...MIDDLE, 'lane'] },
   {
     files: 'src/http/**',
-    may: [...BASE, ...MIDDLE, 'http'],
+    may: [...BASE, ...MIDDLE, 'channels', 'http'],
     sdks: SDKS.filter((name) => name.includes('fastify')),
   },
   { files: 'src/*.ts', may: AREAS.filter((area) => !OUTSIDE.includes(area)) },
@@ -117,6 +117,8 @@ export default defineConfig({
     'unicorn/consistent-function-scoping': 'off',
     // `.then` for an effect is fine: what matters, a rejection left alone, is found by no-floating-promises.
     'promise/always-return': 'off',
+    // About Express; Fastify awaits its handlers.
+    'oxc/no-async-endpoint-handlers': 'off',
     // tsc has noImplicitReturns, which knows `undefined`.
     'typescript/consistent-return': 'off',
     'unicorn/no-array-sort': 'off',

@@ -21,6 +21,11 @@ export const ERRORS = {
   forbidden: { status: 403, title: 'Not allowed', retryable: false },
   not_found: { status: 404, title: 'Not found', retryable: false },
   unknown_account: { status: 404, title: 'No such channel account', retryable: false },
+  method_not_allowed: {
+    status: 405,
+    title: 'The path does not take this method',
+    retryable: false,
+  },
   conflict: { status: 409, title: 'Conflict', retryable: false },
   payload_too_large: { status: 413, title: 'The body is too large', retryable: false },
   unsupported_media_type: { status: 415, title: 'The content type is not supported', retryable: false },
