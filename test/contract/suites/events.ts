@@ -1,5 +1,6 @@
 // Contract of RunEventLog: order, resumption without loss or repetition, and a plain word where something is gone.
 import { describe, expect, it } from 'vitest';
+import type { RunEvent } from '../../../src/domain/events.ts';
 import type { EventSubscription, LoggedEvent } from '../../../src/ports/events.ts';
 import { update, useBacking } from './support.ts';
 import type { MakeBacking } from './support.ts';
@@ -155,6 +156,44 @@ export function eventsContract(name: string, make: MakeBacking): void {
         expected = n + 1;
         if (n >= total) break;
       }
+    });
+
+    it('knows where the newest run begins, and where the stream ends', async () => {
+      const a = await backing().open();
+      const b = await backing().open();
+      const before = await b.events.position('acct:a');
+      const run = (n: number): RunEvent[] => [
+        { conversation: 'acct:a', run: `r${n}`, turn: 0, type: 'agent_start', messages: [] },
+        ...numbers(n, n + 1),
+      ];
+      await a.events.publish('acct:a', run(10));
+      await a.events.publish('acct:a', [...numbers(15, 15), ...run(20)]);
+      const after = await b.events.position('acct:a');
+      await a.events.publish('acct:a', numbers(30, 30));
+      const read = async (from: string, count: number) => {
+        const subscription = await b.events.subscribe('acct:a', { after: from, signal: never() });
+        const got = await take(subscription, count);
+        await subscription.close();
+        return got.map((logged) => (Number.isNaN(numberOf(logged)) ? 'start' : numberOf(logged)));
+      };
+      for (const id of [before.run, before.end])
+        expect(await read(id, 8)).toEqual(['start', 10, 11, 15, 'start', 20, 21, 30]);
+      expect(await read(after.run, 4)).toEqual(['start', 20, 21, 30]);
+      expect(await read(after.end, 1)).toEqual([30]);
+    });
+
+    it('gives what is kept of a run whose beginning was trimmed', async () => {
+      const { events } = await backing().open();
+      await events.publish('acct:a', [
+        { conversation: 'acct:a', run: 'r1', turn: 0, type: 'agent_start', messages: [] },
+      ]);
+      const total = backing().eventsKept * 3;
+      for (let n = 1; n < total; n += 100) await events.publish('acct:a', numbers(n, n + 99));
+      const { run } = await events.position('acct:a');
+      const subscription = await events.subscribe('acct:a', { after: run, signal: never() });
+      const [first] = await take(subscription, 1);
+      await subscription.close();
+      expect(first).not.toMatchObject({ resync: true });
     });
 
     it('ends when closed, also a reader who waits', async () => {

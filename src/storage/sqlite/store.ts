@@ -1,0 +1,269 @@
+// The embedded ConversationStore: inbox → claim → journal → commit, each operation one savepoint of a shared transaction.
+//
+// Which messages a run has taken is one number in the conversation's row: inbox entries up to `taken` are the
+// run's. So claim and drain write that row only, whatever the size of the messages.
+import type { InboundMessage } from '../../domain/inbound.ts';
+import { joins } from '../../domain/inbound.ts';
+import type { HistoryEntry } from '../../domain/messages.ts';
+import type { ConversationStore, JournalEntry, Lease, Merge, Snapshot } from '../../ports/store.ts';
+import type { Signals } from './control.ts';
+import type { ConversationRow, Conversations } from './conversations.ts';
+import type { Database } from './database.ts';
+
+interface InboxRow {
+  seq: number;
+  body: string;
+}
+interface Body {
+  body: string;
+}
+
+export function createStore(db: Database, conversations: Conversations, signals: Signals): ConversationStore {
+  const { find, ensure, heldForMs, leaseFor } = conversations;
+
+  const insertMessage = db.prepare(
+    'INSERT INTO messages (conversation, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+  );
+  const insertInbox = db.prepare('INSERT INTO inbox (conversation, seq, body) VALUES (?, ?, ?)');
+  const touch = db.prepare('UPDATE conversations SET active_at = ? WHERE key = ?');
+  const waiting = db.prepare<InboxRow>(
+    'SELECT seq, body FROM inbox WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?',
+  );
+  const takenMessages = db.prepare<Body>(
+    'SELECT body FROM inbox WHERE conversation = ? AND seq <= ? ORDER BY seq',
+  );
+  const journaled = db.prepare<Body>('SELECT body FROM journal WHERE conversation = ? ORDER BY step');
+  const context = db.prepare<Body>(
+    'SELECT body FROM history WHERE conversation = ? AND generation = ? AND position >= ? ORDER BY position',
+  );
+  const summary = db.prepare<{ text: string }>('SELECT text FROM summaries WHERE conversation = ?');
+
+  const start = db.prepare(
+    `UPDATE conversations SET run = ?, run_generation = generation, attempt = 1, cancelled = 0, taken = ?, steps = 0,
+       epoch = epoch + 1, holder = ?, lease_until = ? WHERE key = ?`,
+  );
+  const resume = db.prepare(
+    'UPDATE conversations SET attempt = attempt + 1, epoch = epoch + 1, holder = ?, lease_until = ? WHERE key = ?',
+  );
+  const extend = db.prepare('UPDATE conversations SET holder = ?, lease_until = ? WHERE key = ?');
+  // The epoch rises here as well: the lease that was given back is stale at once.
+  const giveBack = db.prepare(
+    'UPDATE conversations SET attempt = attempt - 1, epoch = epoch + 1, holder = 0, lease_until = 0 WHERE key = ?',
+  );
+  const take = db.prepare('UPDATE conversations SET taken = ? WHERE key = ?');
+
+  const insertStep = db.prepare('INSERT INTO journal (conversation, step, body) VALUES (?, ?, ?)');
+  const countSteps = db.prepare('UPDATE conversations SET steps = ? WHERE key = ?');
+  const clearJournal = db.prepare('DELETE FROM journal WHERE conversation = ?');
+
+  const insertEntry = db.prepare(
+    'INSERT INTO history (conversation, generation, position, body) VALUES (?, ?, ?, ?)',
+  );
+  const setSummary = db.prepare('INSERT OR REPLACE INTO summaries (conversation, text) VALUES (?, ?)');
+  const clearSummary = db.prepare('DELETE FROM summaries WHERE conversation = ?');
+  const answer = db.prepare(
+    `UPDATE messages SET outcome = ?, run = ?, reply = ?
+       WHERE seq IN (SELECT seq FROM inbox WHERE conversation = ? AND seq <= ?)`,
+  );
+  const consume = db.prepare('DELETE FROM inbox WHERE conversation = ? AND seq <= ?');
+  const insertDelivery = db.prepare('INSERT INTO outbox (conversation, id, body) VALUES (?, ?, ?)');
+  const finish = db.prepare(
+    `UPDATE conversations SET run = NULL, attempt = 0, cancelled = 0, taken = 0, steps = 0, holder = 0, lease_until = 0,
+       active_at = ?, length = ?, context_from = ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
+       cached_tokens = cached_tokens + ? WHERE key = ?`,
+  );
+
+  const discard = db.prepare('INSERT OR IGNORE INTO garbage (conversation, generation) VALUES (?, ?)');
+  const startOver = db.prepare(
+    `UPDATE conversations SET generation = generation + 1, length = 0, context_from = 0, steps = 0,
+       cancelled = (run IS NOT NULL), active_at = ? WHERE key = ?`,
+  );
+
+  /** The conversation, if the lease is the one that was given last and is not over. */
+  const held = (lease: Lease): ConversationRow | undefined => {
+    const row = find(lease.conversation);
+    return row !== undefined && row.run === lease.run && row.epoch === lease.epoch ? row : undefined;
+  };
+
+  /** The waiting messages, oldest first, up to the first that may not join those before it. */
+  const joinable = (key: number, after: number, limit: number, takeFirst: boolean) => {
+    const messages: InboundMessage[] = [];
+    let last = after;
+    for (const { seq, body } of waiting.all(key, after, limit)) {
+      const message = JSON.parse(body) as InboundMessage;
+      if (!joins(message) && !(takeFirst && messages.length === 0)) break;
+      messages.push(message);
+      last = seq;
+    }
+    return { messages, last };
+  };
+
+  const snapshotOf = (row: ConversationRow, inbox: InboundMessage[], journal: JournalEntry[]): Snapshot => {
+    const text = summary.get(row.key)?.text;
+    return {
+      context: context
+        .all(row.key, row.generation, row.context_from)
+        .map(({ body }) => JSON.parse(body) as HistoryEntry),
+      contextFrom: row.context_from,
+      ...(text !== undefined && { summary: text }),
+      inbox,
+      journal,
+      attempt: row.attempt,
+      cancelled: row.cancelled === 1,
+    };
+  };
+
+  /** Appends the run's entries; gives the new length and where the context starts. */
+  const mergeHistory = (row: ConversationRow, { entries, context: moved }: Merge): [number, number] => {
+    for (const [n, entry] of entries.entries())
+      insertEntry.run(row.key, row.generation, row.length + n, JSON.stringify(entry));
+    if (moved?.summary !== undefined) setSummary.run(row.key, moved.summary);
+    else if (moved !== undefined) clearSummary.run(row.key);
+    return [row.length + entries.length, moved?.from ?? row.context_from];
+  };
+
+  return {
+    async append(message) {
+      const { duplicate, run } = await db.write(() => {
+        const at = Date.now();
+        const { key, row } = ensure(message.conversation, at);
+        const { changes, id: seq } = insertMessage.run(key, message.id, at);
+        if (changes === 0) return { duplicate: true, run: undefined };
+        insertInbox.run(key, seq, JSON.stringify(message));
+        if (row !== undefined) touch.run(at, key);
+        const active = row !== undefined && row.run !== null && heldForMs(row) > 0 ? row.run : undefined;
+        return { duplicate: false, run: active };
+      });
+      if (run !== undefined) signals.emit({ type: 'arrived', conversation: message.conversation, run });
+      return { duplicate };
+    },
+
+    claim(conversation, { run, leaseMs, limit }) {
+      return db.write(
+        () => {
+          const before = find(conversation);
+          if (before === undefined) return { status: 'empty' };
+          const forMs = heldForMs(before);
+          if (before.run !== null && forMs > 0) return { status: 'held', forMs };
+
+          const { key } = before;
+          let inbox: InboundMessage[];
+          let journal: JournalEntry[] = [];
+          if (before.run === null) {
+            const { messages, last } = joinable(key, 0, limit, true);
+            if (messages.length === 0) return { status: 'empty' };
+            start.run(run, last, ...leaseFor(leaseMs), key);
+            inbox = messages;
+          } else {
+            resume.run(...leaseFor(leaseMs), key);
+            inbox = takenMessages
+              .all(key, before.taken)
+              .map(({ body }) => JSON.parse(body) as InboundMessage);
+            journal = journaled.all(key).map(({ body }) => JSON.parse(body) as JournalEntry);
+          }
+          const row = find(conversation) ?? before;
+          return {
+            status: 'claimed',
+            lease: {
+              conversation,
+              run: row.run ?? run,
+              epoch: row.epoch,
+              generation: row.run_generation,
+            },
+            snapshot: snapshotOf(row, inbox, journal),
+          };
+        },
+        { durable: false },
+      );
+    },
+
+    renew(lease, leaseMs) {
+      return db.write(
+        () => {
+          const row = held(lease);
+          if (row === undefined) return undefined;
+          extend.run(...leaseFor(leaseMs), row.key);
+          return { cancelled: row.cancelled === 1 };
+        },
+        { durable: false },
+      );
+    },
+
+    release(lease) {
+      return db.write(
+        () => {
+          const row = held(lease);
+          if (row === undefined) return false;
+          giveBack.run(row.key);
+          return true;
+        },
+        { durable: false },
+      );
+    },
+
+    journal(lease, entries) {
+      return db.write(() => {
+        const row = held(lease);
+        if (row === undefined) return false;
+        for (const [n, entry] of entries.entries())
+          insertStep.run(row.key, row.steps + n, JSON.stringify(entry));
+        countSteps.run(row.steps + entries.length, row.key);
+        return true;
+      });
+    },
+
+    drain(lease, limit) {
+      return db.write(
+        () => {
+          const row = held(lease);
+          if (row === undefined) return undefined;
+          const { messages, last } = joinable(row.key, row.taken, limit, false);
+          if (messages.length > 0) take.run(last, row.key);
+          return messages;
+        },
+        { durable: false },
+      );
+    },
+
+    commit(lease, merge) {
+      return db.write(() => {
+        const row = held(lease);
+        if (row === undefined) return false;
+        const { key, taken } = row;
+        const [length, contextFrom] =
+          row.run_generation === row.generation ? mergeHistory(row, merge) : [row.length, row.context_from];
+        const { outcome, usage } = merge;
+        answer.run(outcome.status, lease.run, JSON.stringify(outcome.reply), key, taken);
+        consume.run(key, taken);
+        for (const delivery of merge.deliveries)
+          insertDelivery.run(key, delivery.id, JSON.stringify(delivery));
+        clearJournal.run(key);
+        finish.run(
+          Date.now(),
+          length,
+          contextFrom,
+          usage?.input ?? 0,
+          usage?.output ?? 0,
+          usage?.cached ?? 0,
+          key,
+        );
+        return { more: waiting.get(key, 0, 1) !== undefined };
+      });
+    },
+
+    async reset(conversation) {
+      const run = await db.write(() => {
+        const row = find(conversation);
+        if (row === undefined) return undefined;
+        if (row.length > 0) discard.run(row.key, row.generation);
+        clearJournal.run(row.key);
+        clearSummary.run(row.key);
+        startOver.run(Date.now(), row.key);
+        return row.run ?? undefined;
+      });
+      if (run === undefined) return {};
+      signals.emit({ type: 'cancel', conversation, run });
+      return { cancelledRun: run };
+    },
+  };
+}
