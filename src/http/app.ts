@@ -17,6 +17,7 @@ import type { HttpParts } from './parts.ts';
 import { createErrorHandler, refusalOf, sendProblem } from './problem.ts';
 import { registerSecurity } from './security.ts';
 import { createEventStreams } from './sse.ts';
+import { registerWeb } from './web.ts';
 import { registerWebhook } from './webhook.ts';
 
 /** A conversation id, every character of it percent-encoded. */
@@ -51,6 +52,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerDocs(app, public_url);
   registerHealth(app, options);
   await registerWebhook(app, parts);
+  await registerWeb(app, parts);
   await registerOpenAi(app, parts);
   await registerApi(app, parts);
   addMethods();
