@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { createChannels } from '../channels/index.ts';
 import type { Config } from '../config/schema.ts';
+import { createCalibration } from './agent/index.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { createApp } from './http/app.ts';
 import { createAccept } from './inbox/accept.ts';
@@ -71,7 +72,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     log,
     count: metrics.message,
   });
-  const channels = await createChannels(runsChannels ? startConfig.channels : {}, { accept, log });
+  const channels = await createChannels(runsChannels ? startConfig.channels : {}, { clock, log });
 
   const lane = createLane({
     store,
@@ -84,6 +85,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
       model: () => models.main(),
       tools: () => enabledTools(options.tools, config().tools.enabled),
       prompt: options.prompt,
+      calibration: createCalibration(),
       clock,
       onEvent: metrics.runEvent,
     }),

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { startModelServer } from '../fakes/model-server.ts';
-import { startRedisServer } from '../fakes/redis-server.ts';
+import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
 
@@ -46,7 +46,7 @@ describe('a server with nothing set', () => {
 });
 
 describe.each(['sqlite', 'redis'] as const)('SIGTERM on %s', (backend) => {
-  const redis = async () => (backend === 'redis' ? { redisUrl: track(await startRedisServer()).url } : {});
+  const redis = async () => (backend === 'redis' ? { redisUrl: track(await startRedis()).url } : {});
 
   test('lets a run finish, refuses new messages with 503, and ends with 0', async () => {
     const model = track(await startModelServer());
@@ -126,7 +126,7 @@ describe('settings', () => {
 
 describe('--role', () => {
   test('a gateway and two workers share the work on Redis', async () => {
-    const redis = track(await startRedisServer());
+    const redis = track(await startRedis());
     const model = track(await startModelServer());
     const options = { config: withModel(model.openaiUrl, { channels }), redisUrl: redis.url };
     const gateway = track(await startServer({ ...options, args: ['--role', 'gateway'] }));

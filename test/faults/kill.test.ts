@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver, type CallbackReceiver } from '../fakes/callback-receiver.ts';
 import { startModelServer, type ModelServer, type ScriptRequest } from '../fakes/model-server.ts';
-import { startRedisServer, type RedisServer } from '../fakes/redis-server.ts';
+import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
 
@@ -40,7 +40,7 @@ async function setUp(backend: 'sqlite' | 'redis', faultPoint: string): Promise<B
     tools: { enabled: ['now', 'count_once', 'count_many'] },
     channels: { webhook: { type: 'webhook', api_keys: [API_KEY], allow_private_callbacks: true } },
   });
-  const redis: RedisServer | undefined = backend === 'redis' ? await startRedisServer() : undefined;
+  const redis: RedisServer | undefined = backend === 'redis' ? await startRedis() : undefined;
   if (redis) cleanups.push(() => redis.close());
   const common = { entry: ENTRY, config, ...(redis ? { redisUrl: redis.url } : {}) };
 
