@@ -1,0 +1,194 @@
+// LaneQueue on BullMQ: one queue for all conversations, in which a conversation is one deduplicated job: at most one
+// active and one waiting, and a wake during a run becomes the next job when it ends. The inbox holds the messages, the
+// job only the conversation's name. BullMQ's lock makes overlapping runs rare; the store's epoch makes them harmless.
+import { DelayedError, Queue, Worker, type Job } from 'bullmq';
+import type { LaneHandler, LaneOutcome, LaneQueue } from '../../ports/lanes.ts';
+import type { Logger } from '../../ports/log.ts';
+import { endClient, isConnectionError, type Connections } from './connection.ts';
+import { idOf, nameOf, QUEUE_PREFIX } from './keys.ts';
+import { createReporter, reasonOf } from './reporter.ts';
+import { createRuns } from './runs.ts';
+
+export interface LaneOptions {
+  /** Queue name: 'lanes' or 'deliveries'. */
+  name: string;
+  connections: Connections;
+  /** How long a worker may be silent before another one takes over. */
+  lockMs: number;
+  /** How long work() and close() wait for Redis. */
+  timeoutMs: number;
+  log: Logger;
+}
+
+type LaneJob = Job<{ lane: string }>;
+
+/** A handler that throws is retried after this, doubled each time, up to the maximum. */
+const BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 60_000;
+/** How long a conversation waits that this process is still leaving after a lost lock. */
+const LEAVING_MS = 250;
+
+export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneOptions): LaneQueue {
+  const reporter = createReporter(
+    log,
+    { queue: name },
+    'lane queue error; jobs are taken up again by themselves',
+  );
+  const queue = new Queue<{ lane: string }>(name, {
+    connection: connections.commands,
+    prefix: QUEUE_PREFIX,
+    // The version is asked for with a command that may fail, and the queue would keep that failure for good.
+    skipVersionCheck: true,
+    streams: { events: { maxLen: 100 } },
+    defaultJobOptions: {
+      removeOnComplete: true,
+      removeOnFail: true,
+      attempts: 1_000_000,
+      backoff: { type: 'custom' },
+      stackTraceLimit: 0,
+    },
+  });
+  // Connection errors are reported where the connections are made.
+  queue.on('error', (error) => {
+    if (!isConnectionError(error)) reporter.failed(error);
+  });
+
+  let worker: ReturnType<typeof startWorker> | undefined;
+  let closing: Promise<void> | undefined;
+
+  async function wake(conversation: string): Promise<void> {
+    const lane = nameOf(conversation);
+    await connections.call(() =>
+      queue.add('wake', { lane }, { deduplication: { id: lane, keepLastIfActive: true } }),
+    );
+  }
+
+  function startWorker(handler: LaneHandler, concurrency: number) {
+    const runs = createRuns(lockMs);
+    const { client, cut } = connections.openWorker(name);
+
+    async function work(job: LaneJob, token: string | undefined): Promise<void> {
+      const conversation = idOf(job.data.lane);
+      // Fetched while closing, or still being left here after its lock was lost: back into the queue.
+      const run = closing ? undefined : runs.enter(conversation, job.id);
+      if (!run) return putOff(job, token, closing ? 0 : LEAVING_MS);
+      let outcome: LaneOutcome;
+      try {
+        outcome = await handler(conversation, run.signal);
+      } catch (error) {
+        log.warn(
+          { queue: name, conversation, reason: reasonOf(error) },
+          'lane handler failed; again after a back-off',
+        );
+        // BullMQ stores the message: not one that came from elsewhere.
+        throw new Error('lane handler failed', { cause: error });
+      } finally {
+        runs.leave(conversation, run);
+      }
+      // The job is somebody else's by now, or will be found stalled: nothing to say about it.
+      if (run.signal.reason === 'lost') throw new DelayedError();
+      if (outcome === 'idle') return;
+      if (outcome !== 'more') return putOff(job, token, outcome.retryInMs);
+      try {
+        // Behind the others that wait: a long backlog holds no worker slot.
+        await wake(conversation);
+      } catch {
+        // Redis is going away; the worker's own connection waits for it.
+        return putOff(job, token, 0);
+      }
+    }
+
+    const bull = new Worker<{ lane: string }>(name, work, {
+      connection: client,
+      prefix: QUEUE_PREFIX,
+      concurrency,
+      lockDuration: lockMs,
+      stalledInterval: Math.max(100, Math.floor(lockMs / 2)),
+      // A lane that crashed its workers is still a lane: the attempt count is in the store.
+      maxStalledCount: Number.MAX_SAFE_INTEGER,
+      // Bounds how long a job waits whose wake-up mark was lost with a worker.
+      drainDelay: 2,
+      settings: {
+        backoffStrategy: (attempts = 1) => Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (attempts - 1)),
+      },
+    });
+    bull.on('error', (error) => {
+      // A lost lock is reported by 'lockRenewalFailed', and by the run that ends.
+      if (/lock|Missing key/i.test(error.message))
+        log.debug({ queue: name, reason: error.message }, 'job lock lost');
+      else reporter.failed(error);
+    });
+    bull.on('ready', () => reporter.recovered());
+    bull.on('locksRenewed', ({ jobIds }) => runs.renewed(jobIds));
+    bull.on('lockRenewalFailed', (jobIds) => {
+      log.warn(
+        { queue: name, jobs: jobIds.length },
+        'job locks lost: this process was too slow; its runs stop',
+      );
+      runs.lost(jobIds);
+    });
+
+    return {
+      async ready() {
+        await within(timeoutMs, bull.waitUntilReady());
+      },
+      async close(graceMs: number) {
+        const closed = bull.close();
+        await within(graceMs, runs.settled());
+        runs.abortAll('drain');
+        await runs.settled();
+        // What is left is telling Redis; with Redis away that would take as long as it does.
+        if (!(await within(timeoutMs, closed))) {
+          await cut();
+          await closed;
+        }
+        await endClient(client);
+        runs.close();
+      },
+    };
+  }
+
+  return {
+    wake,
+
+    async work(handler, { concurrency }) {
+      if (worker) throw new Error(`queue ${name}: work() was called before`);
+      worker = startWorker(handler, concurrency);
+      // With Redis away the worker goes on connecting, and starts when it returns.
+      await worker.ready();
+    },
+
+    async depth() {
+      const counts = await connections.call(() => queue.getJobCounts('waiting', 'active', 'delayed'));
+      return {
+        waiting: counts['waiting'] ?? 0,
+        active: counts['active'] ?? 0,
+        delayed: counts['delayed'] ?? 0,
+      };
+    },
+
+    close(graceMs) {
+      closing ??= (async () => {
+        await worker?.close(graceMs);
+        await queue.close();
+      })();
+      return closing;
+    },
+  };
+}
+
+async function putOff(job: LaneJob, token: string | undefined, delayMs: number): Promise<never> {
+  await job.moveToDelayed(Date.now() + Math.max(0, Math.ceil(delayMs)), token);
+  throw new DelayedError();
+}
+
+/** True if it settled within the time; a rejection is passed on. */
+async function within(ms: number, promise: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => (timer = setTimeout(resolve, ms, false)));
+  try {
+    return await Promise.race([promise.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

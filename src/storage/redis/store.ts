@@ -1,0 +1,127 @@
+// ConversationStore on Redis: each operation is one script on one shard, one round trip.
+import type { InboundMessage } from '../../domain/inbound.ts';
+import { joins } from '../../domain/inbound.ts';
+import type { HistoryEntry } from '../../domain/messages.ts';
+import type { ConversationStore, JournalEntry } from '../../ports/store.ts';
+import { conversationKeys, nameOf, SIGNALS } from './keys.ts';
+import { entryOf, texts, valueOf, type RedisContext } from './operations.ts';
+
+export interface StoreOptions {
+  dedupeMs: number;
+  /** 0: the history is kept for good. */
+  historyTtlMs: number;
+}
+
+export function createStore({ operate }: RedisContext, options: StoreOptions): ConversationStore {
+  const { dedupeMs, historyTtlMs } = options;
+
+  return {
+    async append(message) {
+      const k = conversationKeys(message.conversation);
+      const id = nameOf(message.id);
+      const reply = await operate(
+        'append',
+        [k.meta, k.inbox, k.seen, k.seenOrder, k.pending, k.activity],
+        [id, entryOf(`${joins(message) ? 'j' : 'f'}${id}`, message), k.name, dedupeMs, SIGNALS],
+      );
+      return { duplicate: reply === 1 };
+    },
+
+    async claim(conversation, { run, leaseMs, limit }) {
+      const k = conversationKeys(conversation);
+      const reply = (await operate(
+        'claim',
+        [k.meta, k.inbox, k.history, k.journal, k.seen, k.pending],
+        [run, leaseMs, limit, k.name, historyTtlMs],
+      )) as ClaimReply;
+      if (reply[0] === 'held') return { status: 'held', forMs: reply[1] };
+      if (reply[0] === 'empty') return { status: 'empty' };
+      const [, claimed, epoch, generation, attempt, cancelled, from, summary, inbox, context, journal] =
+        reply;
+      return {
+        status: 'claimed',
+        lease: { conversation, run: claimed, epoch, generation },
+        snapshot: {
+          context: context.map((entry) => JSON.parse(entry) as HistoryEntry),
+          contextFrom: from,
+          ...(summary ? { summary } : {}),
+          inbox: inbox.map((entry) => valueOf(entry) as InboundMessage),
+          journal: journal.map((entry) => JSON.parse(entry) as JournalEntry),
+          attempt,
+          cancelled: cancelled === 1,
+        },
+      };
+    },
+
+    async renew(lease, leaseMs) {
+      const { meta } = conversationKeys(lease.conversation);
+      const reply = await operate('renew', [meta], [lease.epoch, leaseMs]);
+      return reply === -1 ? undefined : { cancelled: reply === 1 };
+    },
+
+    async release(lease) {
+      const { meta } = conversationKeys(lease.conversation);
+      return (await operate('release', [meta], [lease.epoch])) === 1;
+    },
+
+    async journal(lease, entries) {
+      const k = conversationKeys(lease.conversation);
+      const steps = entries.map((entry) => JSON.stringify(entry));
+      return (await operate('journal', [k.meta, k.journal], [lease.epoch, ...steps])) === 1;
+    },
+
+    async drain(lease, limit) {
+      const k = conversationKeys(lease.conversation);
+      const reply = await operate('drain', [k.meta, k.inbox, k.seen], [lease.epoch, limit]);
+      return reply === null ? undefined : texts(reply).map((entry) => valueOf(entry) as InboundMessage);
+    },
+
+    async commit(lease, { entries, deliveries, outcome, context, usage }) {
+      const k = conversationKeys(lease.conversation);
+      const status = { state: outcome.status, reply: outcome.reply, run: lease.run };
+      const reply = await operate(
+        'commit',
+        [k.meta, k.inbox, k.history, k.journal, k.seen, k.pending, k.outbox, k.outboxes, k.activity],
+        [
+          lease.epoch,
+          lease.generation,
+          k.name,
+          JSON.stringify(status),
+          usage?.input ?? 0,
+          usage?.output ?? 0,
+          usage?.cached ?? 0,
+          context?.from ?? '',
+          context?.summary ?? '',
+          historyTtlMs,
+          entries.length,
+          ...entries.map((entry) => JSON.stringify(entry)),
+          ...deliveries.map((delivery) => entryOf(nameOf(delivery.id), delivery)),
+        ],
+      );
+      return reply === -1 ? false : { more: reply === 1 };
+    },
+
+    async reset(conversation) {
+      const k = conversationKeys(conversation);
+      const run = await operate('reset', [k.meta, k.history, k.journal], [k.name, SIGNALS]);
+      return run === null ? {} : { cancelledRun: run as string };
+    },
+  };
+}
+
+type ClaimReply =
+  | ['held', number]
+  | ['empty']
+  | [
+      'claimed',
+      run: string,
+      epoch: number,
+      generation: number,
+      attempt: number,
+      cancelled: number,
+      from: number,
+      summary: string | null,
+      inbox: string[],
+      context: string[],
+      journal: string[],
+    ];

@@ -1,0 +1,86 @@
+// A real redis-server on a free port and a folder of its own, with an append-only file: stopped, killed, and started
+// again on the same port and data.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export interface RedisServer {
+  url: string;
+  port: number;
+  dir: string;
+  /** Process id, while it runs. */
+  pid(): number;
+  /** Ends it; what was acknowledged is in its files. SIGKILL: as a crash does. */
+  stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Starts it again on the same port and data. Resolves when it takes commands. */
+  start(): Promise<void>;
+  /** Ends it and removes its data. */
+  close(): Promise<void>;
+}
+
+export interface RedisServerOptions {
+  /** More arguments, such as `--maxmemory-policy allkeys-lru`. Later ones win. */
+  args?: string[];
+  /** False: the port is reserved, and start() has to be called. */
+  started?: boolean;
+}
+
+export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-redis-'));
+  const port = await freePort();
+  const args = [
+    ...['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', ''],
+    ...['--appendonly', 'yes', '--appendfsync', 'always'],
+    ...(options.args ?? []),
+  ];
+  let child: ChildProcess | undefined;
+  let exited: Promise<unknown> | undefined;
+
+  const server: RedisServer = {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    dir,
+    pid() {
+      if (child?.pid === undefined) throw new Error('redis-server is not running');
+      return child.pid;
+    },
+    async stop(signal = 'SIGTERM') {
+      child?.kill(signal);
+      await exited;
+      child = undefined;
+    },
+    async start() {
+      const started = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+      child = started;
+      exited = once(started, 'close');
+      const lines: string[] = [];
+      await new Promise<void>((resolve, reject) => {
+        started.once('error', reject);
+        started.once('close', () => reject(new Error(`redis-server ended:\n${lines.join('\n')}`)));
+        createInterface({ input: started.stdout }).on('line', (line) => {
+          lines.push(line);
+          if (line.includes('Ready to accept connections')) resolve();
+        });
+      });
+    },
+    async close() {
+      await server.stop('SIGKILL');
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+  if (options.started !== false) await server.start();
+  return server;
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}
