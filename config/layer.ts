@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { LineCounter, isNode, parseDocument, type Document } from 'yaml';
 import { joinPath, type Path } from './interpolate.ts';
+import { isMap } from './merge.ts';
 import type { Problem } from './problems.ts';
 
 export interface Layer {
@@ -54,6 +55,14 @@ export function readYaml(file: string, name: string): { layer: Layer; problems: 
       return { layer: { value: {}, where: () => name }, problems };
     }
     const value: unknown = document.toJS({ maxAliasCount: MAX_ALIASES }) ?? {};
+    if (!isMap(value)) {
+      const found = Array.isArray(value) ? 'a list' : 'no keys';
+      return problem(
+        name,
+        found,
+        'a map with keys such as server, models, channels; see config/default.yaml',
+      );
+    }
     return { layer: { value, where: (path) => locate(document, lines, name, path) }, problems: [] };
   } catch {
     return problem(

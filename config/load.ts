@@ -7,7 +7,15 @@ import { ACCOUNT_NAME } from '../src/domain/conversation.ts';
 import { interpolate, joinPath, type Path } from './interpolate.ts';
 import { environmentLayer, readYaml, type Layer } from './layer.ts';
 import { overlay, valueAt, withValue } from './merge.ts';
-import { ConfigError, describeIssue, nearest, nodeAt, type Problem, type SchemaNode } from './problems.ts';
+import {
+  ConfigError,
+  describeIssue,
+  nearest,
+  nodeAt,
+  showText,
+  type Problem,
+  type SchemaNode,
+} from './problems.ts';
 import { configSchema, type Config } from './schema.ts';
 
 export interface LoadOptions {
@@ -119,10 +127,11 @@ function readTexts(tree: unknown, replaced: ReadonlyMap<string, Path>, schema: S
   for (const path of replaced.values()) {
     const value = valueAt(result, path);
     if (typeof value !== 'string') continue;
-    const type = nodeAt(schema, result, path)?.type;
-    if ((type === 'number' || type === 'integer') && /^-?\d+(?:\.\d+)?$/.test(value.trim())) {
+    const node = nodeAt(schema, result, path);
+    const types = new Set([node, ...(node?.anyOf ?? [])].map((option) => option?.type));
+    if ((types.has('number') || types.has('integer')) && /^-?\d+(?:\.\d+)?$/.test(value.trim())) {
       result = withValue(result, path, Number(value));
-    } else if (type === 'boolean' && /^(?:true|false)$/.test(value.trim())) {
+    } else if (types.has('boolean') && /^(?:true|false)$/.test(value.trim())) {
       result = withValue(result, path, value.trim() === 'true');
     }
   }
@@ -139,7 +148,7 @@ function crossCheck(tree: unknown, where: (path: Path) => string): Problem[] {
   const mustExist = (name: unknown, path: Path, known: string[]) => {
     if (typeof name !== 'string' || known.includes(name)) return;
     const near = nearest(name, known);
-    report(path, `the text "${name}"`, `${near ? `${near}? ` : ''}one of ${known.join(', ')}`);
+    report(path, showText(name), `${near ? `${near}? ` : ''}one of ${known.join(', ')}`);
   };
   mustExist(valueAt(tree, ['model']), ['model'], ['auto', ...names]);
   for (const [name, model] of models) {

@@ -105,12 +105,13 @@ function show(
   if (typeof value === 'object') return 'a map';
   if (path.some((key) => typeof key === 'string' && SECRET_KEY.test(key)))
     return `a ${typeof value} (not shown)`;
-  const shown = typeof value === 'string' ? showText(value, node) : JSON.stringify(value);
+  const literal = typeof value === 'number' ? `the number ${value}` : JSON.stringify(value);
+  const shown = typeof value === 'string' ? showText(value, node) : literal;
   return replaced.has(joinPath(path)) ? `${shown}, from the environment` : shown;
 }
 
 /** A text where a map or list belongs may well be a key that slipped one level; so may anything long. */
-function showText(text: string, node: SchemaNode | undefined): string {
+export function showText(text: string, node?: SchemaNode): string {
   const misplaced = node?.type === 'object' || node?.type === 'array' || node?.oneOf !== undefined;
   const keyLike = text.length > 32 || /^(?:sk-|whsec_|xox|gh[ps]_|AKIA)/.test(text);
   return misplaced || keyLike ? 'a text (not shown)' : `the text "${text}"`;

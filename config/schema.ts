@@ -33,18 +33,71 @@ export const workersSchema = z.strictObject({
   max_attempts: count.default(5),
 });
 
+/** How an endpoint differs from what the rest of its kind does; unset: as its preset says. See docs/models.md. */
+const modelFlagsSchema = z
+  .strictObject({
+    system_role: z.enum(['system', 'developer', 'user']),
+    max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens', 'none']),
+    stream_usage: z.boolean(),
+    prompt_cache_key: z.boolean(),
+    tool_choice: z.boolean(),
+    empty_tools: z.boolean(),
+    merge_roles: z.boolean(),
+    bridge_tool_results: z.boolean(),
+    call_ids: z.enum(['openai', 'anthropic', 'mistral']),
+    call_extras: z.boolean(),
+    call_signatures: z.boolean(),
+    reasoning: z.enum(['remembered', 'required', 'tags', 'drop']),
+    reasoning_field: z.string(),
+    think_tags: z.boolean(),
+    cumulative: z.boolean(),
+    cache_control: z.boolean(),
+    unsigned_thinking: z.boolean(),
+  })
+  .partial();
+
+const requestBody = z.record(z.string(), z.unknown());
+
 export const modelSchema = z.strictObject({
-  provider: z.enum(['openai', 'anthropic', 'demo']),
+  provider: z.enum(['openai', 'anthropic', 'demo']).optional(),
+  /** Where the values below come from that are not set; auto: from base_url. */
+  preset: z
+    .enum([
+      'auto',
+      'none',
+      'openai',
+      'anthropic',
+      'anthropic-compatible',
+      'deepseek',
+      'qwen',
+      'glm',
+      'kimi',
+      'minimax',
+      'doubao',
+      'mimo',
+      'gemini',
+      'mistral',
+      'openrouter',
+      'ollama',
+      'vllm',
+    ])
+    .default('auto'),
   model: z.string().default(''),
   base_url: z.string().default(''),
   api_key: z.union([z.string(), z.array(z.string())]).default(''),
-  context_window: count.default(128_000),
-  max_output_tokens: count.default(8_192),
+  /** 0: as the preset says. */
+  context_window: z.number().int().nonnegative().default(0),
+  max_output_tokens: z.number().int().nonnegative().default(0),
   fallbacks: z.array(z.string()).default([]),
-  images: z.boolean().default(true),
-  idle_timeout_ms: ms.default(60_000),
+  images: z.union([z.boolean(), z.literal('auto')]).default('auto'),
+  idle_timeout_ms: ms.default(0),
+  auth: z.enum(['auto', 'bearer', 'x-api-key']).default('auto'),
+  anthropic_version: z.string().default(''),
+  flags: modelFlagsSchema.default({}),
+  /** Thinking level → what is merged into the request's body. */
+  thinking: z.partialRecord(z.enum(['off', 'low', 'medium', 'high']), requestBody).default({}),
   /** Merged into the request's body as it is. */
-  extra_body: z.record(z.string(), z.unknown()).default({}),
+  extra_body: requestBody.default({}),
   extra_headers: z.record(z.string(), z.string()).default({}),
 });
 
