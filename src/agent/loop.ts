@@ -1,0 +1,69 @@
+// The loop: turns until the model answers without asking for tools; then follow-up messages, if any, in the same run.
+import { readReply } from './assistant.ts';
+import { apologise, cancelled, failed, type End } from './ending.ts';
+import { takeFollowUp, takeHeld, takeSteering } from './inbox.ts';
+import { emit, type Run } from './run.ts';
+import { askModel, endTurn, isEmpty, startTurn, takeTurn } from './turn.ts';
+import { LIMIT } from './wording.ts';
+
+/** Rejects with Cancelled, RunInterrupted, or what the journal or the inbox rejected with. */
+export async function loop(run: Run): Promise<End> {
+  const { settings, mayBeSilent } = run.options;
+  let nudge = false;
+  // True when messages were just taken: the inbox need not be asked again.
+  let fresh = false;
+  for (;;) {
+    if (run.turn >= settings.max_steps) return sumUp(run);
+    run.abort.check();
+    if (!fresh && (await takeSteering(run))) nudge = false;
+    fresh = false;
+    const outcome = await takeTurn(run, nudge);
+    switch (outcome.kind) {
+      case 'end':
+        return outcome.end;
+      case 'tools':
+        nudge = false;
+        break;
+      case 'empty':
+        if (mayBeSilent) return { status: 'done', stop: 'stop' };
+        if (nudge || run.turn === 1) return apologise(run, { key: 'empty_reply', stop: 'stop' });
+        nudge = true;
+        break;
+      case 'text':
+        nudge = false;
+        fresh = await goesOn(run);
+        if (!fresh) return { status: 'done', stop: outcome.stop };
+    }
+  }
+}
+
+/** After an answer: messages that came meanwhile make the run go on, while it may take another turn. */
+async function goesOn(run: Run): Promise<boolean> {
+  if (run.turn >= run.options.settings.max_steps)
+    return run.heldSteering.length + run.heldFollowUp.length > 0;
+  return (await takeSteering(run)) || takeFollowUp(run);
+}
+
+/** The step limit: one more call, without tools, for a summary. */
+async function sumUp(run: Run): Promise<End> {
+  run.abort.check();
+  takeHeld(run);
+  startTurn(run);
+  const restore = run.transcript.inject(LIMIT);
+  const reply = await askModel(run, false, 0);
+  restore();
+  if (reply.type === 'failed') {
+    return reply.stop === 'aborted' && run.abort.signal.aborted ? cancelled(run, reply) : failed(run, reply);
+  }
+  const { content, stop, usage, model } = reply;
+  // Calls that the model makes all the same are dropped.
+  const { message, text } = readReply(run, content, stop, false);
+  if (isEmpty(content) || text.trim() === '') {
+    return apologise(run, { key: 'step_limit', stop: 'tool_use', partial: [], model });
+  }
+  run.transcript.append({ message, at: run.options.clock.now(), model, stop });
+  emit(run, { type: 'message_end', message, ...(usage ? { usage } : {}) });
+  endTurn(run, stop, { usage, model });
+  run.finals.push(text.trim());
+  return { status: 'done', stop };
+}
