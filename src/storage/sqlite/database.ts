@@ -1,8 +1,9 @@
 // The SQLite file under the embedded store: opening, migrations, and group commit.
 //
 // Operations of one turn of the event loop share a transaction, so that they share its fsync. Each runs in a savepoint
-// of its own: one that fails is undone alone. Their promises settle after COMMIT; if that fails, nothing was
-// changed and all of them reject.
+// of its own: one that fails is undone alone. Where SQLite gives up the whole transaction (a full disk, an I/O error, a
+// COMMIT that fails) nothing was changed, and each operation is tried once more in a transaction of its own. Promises
+// settle after COMMIT.
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -25,7 +26,10 @@ export interface WriteOptions {
 }
 
 export interface Database {
-  /** Runs the operation in this turn's transaction. It has to be synchronous. Rejects as described above. */
+  /**
+   * Runs the operation in this turn's transaction. It has to be synchronous, and to touch nothing but the database: it
+   * may be run again. Rejects with AppError 'storage_unavailable'; then it changed nothing.
+   */
   write<T>(operation: () => T, options?: WriteOptions): Promise<T>;
   /** Reads what is committed, at once. */
   read<T>(operation: () => T): Promise<T>;
@@ -86,8 +90,6 @@ export function openDatabase({ file, lockWaitMs = 1_000 }: DatabaseOptions): Dat
   const savepoint = db.prepare('SAVEPOINT operation');
   const undo = db.prepare('ROLLBACK TO operation');
   const release = db.prepare('RELEASE operation');
-  const durably = db.prepare('PRAGMA synchronous = FULL');
-  const lazily = db.prepare('PRAGMA synchronous = NORMAL');
 
   interface Queued {
     operation: () => unknown;
@@ -109,7 +111,6 @@ export function openDatabase({ file, lockWaitMs = 1_000 }: DatabaseOptions): Dat
       release.run();
       return () => resolve(value);
     } catch (error) {
-      // SQLite gives up the whole transaction after some errors (I/O, out of memory).
       if (!db.isTransaction) throw error;
       undo.run();
       release.run();
@@ -121,7 +122,8 @@ export function openDatabase({ file, lockWaitMs = 1_000 }: DatabaseOptions): Dat
     const settlements: (() => void)[] = [];
     try {
       const durable = batch.some((queued) => queued.durable);
-      if (durable !== durableNow) (durable ? durably : lazily).run();
+      // Not prepared: SQLite carries this pragma out when it is compiled.
+      if (durable !== durableNow) db.exec(`PRAGMA synchronous = ${durable ? 'FULL' : 'NORMAL'}`);
       durableNow = durable;
       begin.run();
       for (const queued of batch) settlements.push(attempt(queued));
@@ -129,7 +131,10 @@ export function openDatabase({ file, lockWaitMs = 1_000 }: DatabaseOptions): Dat
       transactions += 1;
     } catch (error) {
       if (db.isTransaction) rollback.run();
-      for (const { reject } of batch) reject(unavailable(error, file));
+      const [first, ...others] = batch;
+      if (first === undefined) return;
+      if (others.length === 0) first.reject(unavailable(error, file));
+      else for (const queued of batch) transact([queued]);
       return;
     }
     for (const settle of settlements) settle();
