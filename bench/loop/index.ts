@@ -52,7 +52,9 @@ export async function benchLoop(options: { quick: boolean }): Promise<Report> {
     ]);
     data.push({ turns, ours, peer: theirs });
   }
-  const notes = [`Median of ${rounds} round(s) in alternation, each in a process of its own.`];
+  const notes = [
+    `Median of ${rounds} round(s) in alternation, each in a process of its own; seconds of the thread's CPU time.`,
+  ];
   if (!peer) notes.push('The peer was not installed: our side only.');
   return {
     name: 'loop',

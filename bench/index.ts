@@ -1,0 +1,36 @@
+// `npm run bench`: all benchmarks, or those named: `npm run bench -- lanes server`.
+//   --quick   seconds instead of minutes, for tests; the figures mean little
+//   --write   puts the server's table into README.md and README.zh-CN.md
+import { parseArgs } from 'node:util';
+import { benchLanes } from './lanes.ts';
+import { publish, type Report } from './lib/report.ts';
+import { benchLoop } from './loop/index.ts';
+import { benchServer } from './server.ts';
+import { benchStore } from './store.ts';
+
+type Benchmark = (options: { quick: boolean; write: boolean }) => Promise<Report>;
+
+const BENCHMARKS: Record<string, Benchmark> = {
+  lanes: benchLanes,
+  loop: benchLoop,
+  store: benchStore,
+  server: benchServer,
+};
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    quick: { type: 'boolean', default: false },
+    write: { type: 'boolean', default: false },
+  },
+});
+const names = positionals.length === 0 ? Object.keys(BENCHMARKS) : positionals;
+const unknown = names.find((name) => !Object.hasOwn(BENCHMARKS, name));
+if (unknown !== undefined) {
+  process.stderr.write(`No benchmark "${unknown}". There are: ${Object.keys(BENCHMARKS).join(', ')}\n`);
+  process.exit(2);
+}
+for (const name of names) {
+  const report = await BENCHMARKS[name]?.(values);
+  if (report !== undefined) await publish(report);
+}
