@@ -73,7 +73,8 @@ export function sendProblem(reply: FastifyReply, refusal: Refusal): void {
   const { code, detail, errors } = refusal;
   const { status, title } = ERRORS[code];
   const body = { type: `/docs#${code}`, title, status, detail, code, ...(errors ? { errors } : {}) };
-  void reply.type('application/problem+json').send(JSON.stringify(body));
+  // As bytes: a charset parameter, which the type doesn't have, would be added to a string.
+  void reply.header('content-type', 'application/problem+json').send(Buffer.from(JSON.stringify(body)));
 }
 
 /** Once per refusal: what is ours to mend is an error in the log, what is the client's is a debug line. */

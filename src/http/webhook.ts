@@ -126,7 +126,8 @@ export async function registerWebhook(app: FastifyInstance, parts: HttpParts): P
       return reply;
     }
     reply.header('preference-applied', `wait=${seconds}`);
-    return answerLater(reply, name, follower, known);
+    // Awaited here: the follower and the limit end with this function.
+    return await answerLater(reply, name, follower, known);
   }
 }
 

@@ -11,14 +11,15 @@ export interface ReceivedCallback {
 export interface CallbackReceiver {
   url: string;
   received: ReceivedCallback[];
-  /** Status of the following answers; 0: the connection is cut without one. */
-  answer(status: number): void;
+  /** The following answers; status 0: the connection is cut without one, -1: there never is one. */
+  answer(status: number, headers?: Record<string, string>): void;
   close(): Promise<void>;
 }
 
 export async function startCallbackReceiver(): Promise<CallbackReceiver> {
   const received: ReceivedCallback[] = [];
   let status = 204;
+  let headers: Record<string, string> = {};
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -26,7 +27,7 @@ export async function startCallbackReceiver(): Promise<CallbackReceiver> {
       const raw = Buffer.concat(chunks).toString('utf8');
       received.push({ headers: request.headers, raw, body: JSON.parse(raw) as Record<string, unknown> });
       if (status === 0) response.destroy();
-      else response.writeHead(status).end();
+      else if (status > 0) response.writeHead(status, headers).end();
     });
   });
   server.listen(0, '127.0.0.1');
@@ -36,8 +37,9 @@ export async function startCallbackReceiver(): Promise<CallbackReceiver> {
   return {
     url: `http://127.0.0.1:${address.port}/callback`,
     received,
-    answer(next) {
+    answer(next, nextHeaders = {}) {
       status = next;
+      headers = nextHeaders;
     },
     async close() {
       server.closeAllConnections();
