@@ -50,6 +50,7 @@ export interface HttpApp {
 export interface HttpAppOptions {
   channels?: Config['channels'] | Record<string, unknown>;
   server?: Record<string, unknown>;
+  adminToken?: string;
   wrapStorage?: (storage: Storage) => Storage;
 }
 
@@ -117,7 +118,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     models: [{ id: 'demo' }],
     metrics: { contentType: 'text/plain; version=0.0.4', render: async () => 'up 1\n' },
     log,
-    adminToken: ADMIN,
+    adminToken: options.adminToken ?? ADMIN,
     state: { draining: () => harness.draining, ready: async () => harness.reasons },
     wake: { lane: lanes.wake, delivery: async (conversation) => void harness.woken.push(conversation) },
     clock: { now: () => harness.now ?? Date.now() },
