@@ -22,13 +22,13 @@ export function h(tag, attributes = {}, ...children) {
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** @param {string} name a symbol of icons.svg */
+/** @param {string} name a symbol in index.html */
 export function icon(name) {
   const svg = document.createElementNS(SVG, 'svg');
   svg.setAttribute('class', 'icon');
   svg.setAttribute('aria-hidden', 'true');
   const use = document.createElementNS(SVG, 'use');
-  use.setAttribute('href', `/assets/chat/icons.svg#${name}`);
+  use.setAttribute('href', `#icon-${name}`);
   svg.append(use);
   return svg;
 }

@@ -14,7 +14,7 @@ const en = {
   keep: 'Keep',
   language: 'Language',
   theme: 'Appearance',
-  theme_auto: 'As the system',
+  theme_auto: 'System',
   theme_light: 'Light',
   theme_dark: 'Dark',
   skip: 'Skip to the message box',
@@ -80,6 +80,7 @@ const en = {
   e_load: 'The conversation could not be loaded.',
   e_cancel: 'The answer could not be stopped: the server can’t be reached.',
   try_again: 'Try again',
+  milliseconds: '{n} ms',
   seconds: '{n} s',
   minutes: '{m} min {s} s',
 };
@@ -166,6 +167,7 @@ const zh = {
   e_load: '无法加载对话。',
   e_cancel: '无法停止回答：连接不到服务器。',
   try_again: '重试',
+  milliseconds: '{n} 毫秒',
   seconds: '{n} 秒',
   minutes: '{m} 分 {s} 秒',
 };
@@ -198,7 +200,8 @@ export function t(key, values = {}) {
 /** @param {number} ms */
 export function duration(ms) {
   const seconds = ms / 1000;
-  if (seconds < 10) return t('seconds', { n: Math.max(0.1, Math.round(seconds * 10) / 10) });
+  if (ms < 995) return t('milliseconds', { n: Math.round(ms) });
+  if (seconds < 10) return t('seconds', { n: Math.round(seconds * 10) / 10 });
   if (seconds < 60) return t('seconds', { n: Math.round(seconds) });
   return t('minutes', { m: Math.floor(seconds / 60), s: Math.round(seconds % 60) });
 }
@@ -209,7 +212,8 @@ export function problemText(problem) {
   if (problem.code === 'draining') return t('e_draining');
   if (problem.status === 429) return t('e_rate_limited');
   if (problem.status >= 500) return t('e_server');
-  if (problem.status === 413) return t('e_too_large');
+  // Its length is all that can be wrong with what the page sends.
+  if (problem.status === 413 || problem.code === 'invalid_body') return t('e_too_large');
   if (problem.status === 403) return t('e_forbidden');
   if (problem.status === 404) return t('e_not_found');
   return t('e_other', { detail: problem.detail || problem.code });

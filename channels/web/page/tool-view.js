@@ -13,7 +13,6 @@ export function createToolView() {
   const about = h('span', { class: 'about' });
   const mark = h('span', { class: 'mark' });
   const state = h('span', { class: 'tool-state' });
-  const progress = h('p', { class: 'progress' });
   const input = h('pre', { tabindex: '0' });
   const output = h('pre', { tabindex: '0' });
   const inputBlock = h('div', {}, h('h3', {}, t('tool_input')), input);
@@ -23,7 +22,6 @@ export function createToolView() {
     { class: 'step tool' },
     h('summary', {}, mark, name, about, state, icon('chevron')),
     h('div', { class: 'step-body' }, inputBlock, outputBlock),
-    progress,
   );
   /** @type {ToolPart | undefined} */
   let shown;
@@ -51,7 +49,7 @@ export function createToolView() {
         mark.replaceChildren(icon(MARKS[part.state]));
       }
       name.textContent = part.name;
-      about.textContent = aboutText(part.input);
+      about.textContent = (part.state === 'running' && part.progress) || aboutText(part.input);
       state.textContent = stateText(part);
       const json = JSON.stringify(part.input, undefined, 2);
       inputBlock.hidden = json === '{}';
@@ -59,8 +57,6 @@ export function createToolView() {
       const result = part.display ?? outputText(part.output);
       outputBlock.hidden = result === undefined;
       output.textContent = result === undefined ? '' : cut(result);
-      progress.hidden = part.state !== 'running' || !part.progress;
-      progress.textContent = part.progress ?? '';
     },
     tick() {
       if (shown?.state === 'running') state.textContent = stateText(shown);
@@ -70,10 +66,10 @@ export function createToolView() {
 
 const MARKS = { waiting: 'clock', running: 'spinner', done: 'check', failed: 'cross', unknown: 'clock' };
 
-/** A glimpse of the arguments: their plain values. @param {Record<string, unknown>} input */
+/** A glimpse of the arguments: their texts. @param {Record<string, unknown>} input */
 function aboutText(input) {
   return Object.values(input)
-    .filter((value) => typeof value === 'string' || typeof value === 'number')
+    .filter((value) => typeof value === 'string')
     .join(', ')
     .replaceAll(/\s+/g, ' ')
     .slice(0, 120);

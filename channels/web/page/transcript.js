@@ -89,7 +89,7 @@ export function createTranscript({ now = Date.now } = {}) {
   }
 
   /** @param {string} id */
-  const findUser = (id) => settled.find((item) => item.kind === 'user' && item.id === id);
+  const findUser = (id) => settled.filter((item) => item.kind === 'user').find((item) => item.id === id);
 
   /** Forgets what was streamed of a message that was not finished. @param {AssistantItem} item */
   function dropOpenMessage(item) {
@@ -277,7 +277,7 @@ export function createTranscript({ now = Date.now } = {}) {
     active = page.run !== undefined && !finished.has(page.run) ? page.run : undefined;
     const known = entriesToItems(entries);
     const ids = new Set(known.map((item) => item.key));
-    settled = [...known, ...unmerged.filter((item) => !ids.has(item.key))];
+    settled = keepLocal(settled, [...known, ...unmerged.filter((item) => !ids.has(item.key))]);
     if (current && !settled.includes(current)) current = undefined;
     waiting = waiting.filter((item) => !ids.has(item.key));
     incomplete = active !== undefined;
@@ -292,6 +292,20 @@ export function createTranscript({ now = Date.now } = {}) {
     settled = [...entriesToItems(entries), ...settled.slice(before)];
   }
 
+  /**
+   * What only this page knows stays where it was: behind what it came after, or first if that is gone.
+   * @param {readonly Item[]} before @param {Item[]} items
+   */
+  function keepLocal(before, items) {
+    for (const [index, item] of before.entries()) {
+      const local = item.kind === 'notice' || (item.kind === 'user' && item.state === 'failed');
+      if (!local || items.some((other) => other.key === item.key)) continue;
+      const previous = before[index - 1]?.key;
+      items.splice(items.findIndex((other) => other.key === previous) + 1, 0, item);
+    }
+    return items;
+  }
+
   return {
     apply,
     load,
@@ -301,14 +315,25 @@ export function createTranscript({ now = Date.now } = {}) {
       if (findUser(id) || waiting.some((item) => item.id === id)) return;
       waiting.push({ kind: 'user', key: `u:${id}`, rev: 0, id, text, at, state, files: [] });
     },
-    /** @param {string} id @param {Partial<Pick<UserItem, 'state' | 'problem'>>} fields */
-    update(id, fields) {
+    /** The server has it. @param {string} id */
+    sent(id) {
       const item = waiting.find((candidate) => candidate.id === id);
-      if (item) touch(Object.assign(item, fields));
+      if (!item) return; // a run was quicker
+      item.state = 'waiting';
+      touch(item);
     },
-    /** @param {string} id */
+    /** The server refused it: it stays where it is, and what comes after it follows. @param {string} id @param {import('./api.js').Problem} problem */
+    refused(id, problem) {
+      const item = waiting.find((candidate) => candidate.id === id);
+      if (!item) return;
+      waiting = waiting.filter((other) => other !== item);
+      settled.push(item);
+      touch(Object.assign(item, { state: 'failed', problem }));
+    },
+    /** It never reaches a run. @param {string} id */
     remove(id) {
       waiting = waiting.filter((item) => item.id !== id);
+      settled = settled.filter((item) => item.kind !== 'user' || item.id !== id || item.state !== 'failed');
     },
     /** @param {string} text */
     notice(text) {
@@ -316,7 +341,7 @@ export function createTranscript({ now = Date.now } = {}) {
       settled.push({ kind: 'notice', key: `n:${notices}`, rev: 0, text });
     },
     /** @param {string} id whether the history or a run has it */
-    has: (id) => findUser(id) !== undefined,
+    has: (id) => findUser(id)?.state === 'taken',
     /** @param {string} id whether the loaded history has it */
     isMerged: (id) => entries.some((entry) => entry.id === id),
     /** @returns {Item[]} */
@@ -329,6 +354,12 @@ export function createTranscript({ now = Date.now } = {}) {
     /** A run is on, or a message that the server has waits for one. */
     get busy() {
       return active !== undefined || waiting.some((item) => item.state === 'waiting');
+    },
+    /** Something on the screen is seen to be going on: text that grows, a tool that runs. */
+    get moving() {
+      const last = current?.parts.at(-1);
+      if (last === undefined) return false;
+      return last.type === 'tool' ? last.state === 'running' : messageOpen;
     },
     get cursor() {
       return cursor;
