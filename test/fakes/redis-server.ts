@@ -7,6 +7,8 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 
 export interface RedisServer {
   url: string;
@@ -25,18 +27,19 @@ export interface RedisServer {
 export interface RedisServerOptions {
   /** More arguments, such as `--maxmemory-policy allkeys-lru`. Later ones win. */
   args?: string[];
-  /** False: the port is reserved, and start() has to be called. */
+  /** False: the port is chosen, and start() has to be called. */
   started?: boolean;
+  /** Runs as a Redis Cluster of this one node, which has all slots and refuses commands over several. */
+  cluster?: boolean;
 }
 
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-redis-'));
   const port = await freePort();
-  const args = [
-    ...['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', ''],
-    ...['--appendonly', 'yes', '--appendfsync', 'always'],
-    ...(options.args ?? []),
-  ];
+  const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', '']
+    .concat(['--appendonly', 'yes', '--appendfsync', 'always'])
+    .concat(options.cluster ? ['--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`] : [])
+    .concat(options.args ?? []);
   let child: ChildProcess | undefined;
   let exited: Promise<unknown> | undefined;
 
@@ -66,6 +69,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
           if (line.includes('Ready to accept connections')) resolve();
         });
       });
+      if (options.cluster) await takeAllSlots(server.url);
     },
     async close() {
       await server.stop('SIGKILL');
@@ -74,6 +78,19 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   };
   if (options.started !== false) await server.start();
   return server;
+}
+
+async function takeAllSlots(url: string): Promise<void> {
+  const client = new Redis(url);
+  try {
+    const state = () => client.call('CLUSTER', 'INFO').then(String);
+    if (!(await state()).includes('cluster_slots_assigned:16384')) {
+      await client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+    }
+    while (!(await state()).includes('cluster_state:ok')) await nextTurn();
+  } finally {
+    client.disconnect();
+  }
 }
 
 async function freePort(): Promise<number> {

@@ -94,6 +94,9 @@ export function createConnections({ url, log, timeoutMs }: ConnectionOptions): C
 
 function createCaller(client: Redis, address: string, timeoutMs: number): Connections['call'] {
   let answeredAt = 0;
+  let reason: string | undefined;
+  client.on('error', (error: Error) => (reason = reasonOf(error)));
+  client.on('ready', () => (reason = undefined));
 
   function ready(): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -104,7 +107,7 @@ function createCaller(client: Redis, address: string, timeoutMs: number): Connec
       };
       const fail = () => {
         settle();
-        reject(unavailable(`Redis at ${address} is not reachable`));
+        reject(unavailable(`Redis at ${address} cannot be used${reason === undefined ? '' : `: ${reason}`}`));
       };
       const onReady = () => {
         settle();

@@ -14,7 +14,10 @@ export type RunScript = (
   args: readonly Argument[],
 ) => Promise<Reply>;
 
-export async function loadScripts(): Promise<RunScript> {
+/** `onScript` is told of each: the tests look at them. */
+export async function loadScripts(
+  onScript?: (name: string, sha: string, source: string) => void,
+): Promise<RunScript> {
   const folder = new URL('scripts/', import.meta.url);
   const files = (await readdir(folder)).filter((file) => file.endsWith('.lua'));
   const scripts = new Map(
@@ -22,7 +25,9 @@ export async function loadScripts(): Promise<RunScript> {
       files.map(async (file) => {
         const source = await readFile(new URL(file, folder), 'utf8');
         const sha = createHash('sha1').update(source).digest('hex');
-        return [file.slice(0, -'.lua'.length), { source, sha }] as const;
+        const name = file.slice(0, -'.lua'.length);
+        onScript?.(name, sha, source);
+        return [name, { source, sha }] as const;
       }),
     ),
   );

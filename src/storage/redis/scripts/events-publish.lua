@@ -5,7 +5,7 @@
   kept for are known: events-read.lua gave them out.
   KEYS  1 meta  2 events
   ARGV  1 channel  2 most events to keep  3 time to keep them in ms  4 position of the newest agent_start, 0 none  5... events
-  Publishes `<id>\n<event>` for each event, joined by newlines. Returns the last id.
+  Returns the last id. Publishes `<id>\n<event>` for each event, joined by newlines.
 ]]
 local keep = tonumber(ARGV[2])
 local time = redis.call('TIME')
