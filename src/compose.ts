@@ -54,7 +54,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   metrics.watchQueue('lanes', lanes);
   metrics.watchQueue('deliveries', deliveries);
 
-  const models = createModels(startConfig, { clock, log });
+  const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
   const accept = createAccept({
     store,
     reader,
