@@ -57,6 +57,8 @@ export interface ModelServer {
   request(n: number): Promise<RecordedRequest>;
   /** Answers not taken yet. */
   queued(): number;
+  /** Told of every new connection, by the client's port. */
+  onConnection(listener: (port: number) => void): void;
   close(): Promise<void>;
 }
 
@@ -127,6 +129,7 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
         waiting.set(n, [...(waiting.get(n) ?? []), resolve]);
       }),
     queued: () => queue.length,
+    onConnection: (listener) => void server.on('connection', (socket) => listener(socket.remotePort ?? 0)),
     close: async () => {
       if (!server.listening) return;
       server.close();
@@ -301,7 +304,12 @@ if (import.meta.main) {
     strict: !process.argv.includes('--lenient'),
   });
   console.log(JSON.stringify({ url: server.url, openai_url: server.openaiUrl }));
-  const stop = () => void server.close().then(() => process.exit(0));
+  const stop = () => {
+    server.close().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  };
   process.once('SIGTERM', stop);
   process.once('SIGINT', stop);
 }

@@ -6,8 +6,10 @@ import type { ScriptedCall, ScriptedReply, ScriptRequest } from './types.ts';
 
 export function defaultReply(request: ScriptRequest): ScriptedReply {
   if (request.results.length > 0) return { text: `result: ${request.results.join(' | ')}` };
-  const calls = callsIn(request.text).filter((call) => request.tools.includes(call.name));
-  return calls.length > 0 ? { calls } : { text: `echo: ${request.text}` };
+  // Without the time stamp that stands before what was said.
+  const said = request.text.replace(/^\[[^\]\n]*\] /, '');
+  const calls = callsIn(said).filter((call) => request.tools.includes(call.name));
+  return calls.length > 0 ? { calls } : { text: `echo: ${said}` };
 }
 
 /** The calls a text asks for with `use:name` or `use:name{json}`. */

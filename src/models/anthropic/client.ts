@@ -1,0 +1,118 @@
+// ModelClient for Anthropic's messages API and those who copy it. The only place that knows @anthropic-ai/sdk, which is
+// loaded at the first call.
+//
+// The SDK makes the request; its events are read raw, because its own reader drops every event without a name, and an
+// error unless the event is named so.
+import type Anthropic from '@anthropic-ai/sdk';
+import type { ModelClient } from '../../ports/model.ts';
+import { createRequestBuilder } from './request.ts';
+import { createAnthropicStream } from './stream.ts';
+import { createClient, type Attempt } from '../client.ts';
+import { CallError } from '../errors.ts';
+import { createReply } from '../reply.ts';
+import type { ModelEntry } from '../settings.ts';
+import { createTransport } from '../transport.ts';
+
+interface Sdk {
+  client: Anthropic;
+  rawEvents: (response: Response) => AsyncIterable<{ event: string | null; data: string }>;
+}
+
+export interface AnthropicClient extends ModelClient {
+  /** Loads the SDK ahead of the first call. */
+  warm(): Promise<void>;
+}
+
+export function createAnthropicClient(entry: ModelEntry): AnthropicClient {
+  const builder = createRequestBuilder(entry);
+  let loading: Promise<Sdk> | undefined;
+
+  const sdk = (): Promise<Sdk> => {
+    loading ??= load(entry).catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+
+  const client = createClient({
+    entry,
+    async attempt(request, key, signal): Promise<Attempt> {
+      const { client: anthropic, rawEvents } = await sdk();
+      const reply = createReply({ model: entry.model, thinkTags: entry.flags.think_tags });
+      const stream = createAnthropicStream(reply);
+      return {
+        async *events() {
+          const body = builder.build(request) as unknown as Anthropic.MessageCreateParamsStreaming;
+          const options = { signal, headers: authHeaders(key, entry) };
+          const response = await anthropic.messages.create(body, options).asResponse();
+          for await (const { event, data } of rawEvents(response)) {
+            if (event === 'ping' || data === '' || data === '[DONE]') continue;
+            stream.push(parse(event, data));
+            const events = reply.take();
+            if (events.length > 0) yield events;
+          }
+          reply.flush();
+          yield reply.take();
+        },
+        complete: () => stream.finished,
+        finish: () =>
+          stream.finish((id) =>
+            request.messages.some(({ content }) =>
+              content.some((block) => block.type === 'tool_use' && block.id === id),
+            ),
+          ),
+      };
+    },
+  });
+  return { ...client, warm: async () => void (await sdk()) };
+}
+
+async function load(entry: ModelEntry): Promise<Sdk> {
+  const [{ default: Anthropic }, { Stream }] = await Promise.all([
+    import('@anthropic-ai/sdk'),
+    import('@anthropic-ai/sdk/streaming'),
+  ]);
+  const client = new Anthropic({
+    // The key goes with each call; there may be several.
+    apiKey: 'per-call',
+    webhookKey: null,
+    baseURL: baseUrl(entry.baseUrl),
+    maxRetries: 0,
+    timeout: 30 * 60_000,
+    logLevel: 'off',
+    defaultHeaders: {
+      ...(entry.anthropicVersion && { 'anthropic-version': entry.anthropicVersion }),
+      ...entry.extraHeaders,
+    },
+    fetch: createTransport({ idleTimeoutMs: entry.idleTimeoutMs, wrapJson }),
+  });
+  return { client, rawEvents: (response) => Stream.rawEvents(response) };
+}
+
+const authHeaders = (key: string, { auth }: ModelEntry): Record<string, string | null> =>
+  auth === 'x-api-key'
+    ? { Authorization: null, 'x-api-key': key || null }
+    : { Authorization: key ? `Bearer ${key}` : null };
+
+/** Without the /v1 that the SDK adds. */
+const baseUrl = (url: string): string =>
+  (url || 'https://api.anthropic.com').replace(/\/+$/, '').replace(/\/v1(?:\/messages)?$/, '');
+
+/** A whole message as a stream of one event. */
+const wrapJson = (text: string): string | undefined =>
+  text.includes('"type":"message"') ? `data: ${text}\n\n` : undefined;
+
+function parse(event: string | null, data: string): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (error) {
+    throw new CallError(
+      { code: 'garbled', message: 'an event of the stream is not JSON', transport: true },
+      { cause: error },
+    );
+  }
+  // An error may be an object of its own under the event's name.
+  return event === 'error' ? { type: 'error', error: (value as { error?: unknown }).error ?? value } : value;
+}

@@ -1,0 +1,154 @@
+// OpenAI chunks → reply. Everything a vendor may leave out, send twice or put somewhere else is met here; see
+// docs/models.md for who does what.
+import type { Usage } from '../../domain/messages.ts';
+import type { Finished } from '../client.ts';
+import { CallError, failureOfBody } from '../errors.ts';
+import { usageOf, type Reply } from '../reply.ts';
+import { createDetails } from './reasoning-details.ts';
+import { createToolCalls } from './tool-calls.ts';
+
+type Json = Record<string, unknown>;
+
+/** Names under which reasoning comes, as a plain string; the first that says something counts. */
+const REASONING_FIELDS = ['reasoning_content', 'reasoning', 'reasoning_text', 'thinking'];
+
+export interface OpenAIStreamOptions {
+  reply: Reply;
+  /** Remember the fields of reasoning, so that it is sent back. */
+  keepReasoning: boolean;
+  /** Deltas may hold all text so far again (MiniMax with reasoning_split). */
+  cumulative: boolean;
+}
+
+export interface OpenAIStream {
+  /** Throws CallError when the chunk is an error. */
+  push(chunk: unknown): void;
+  /** The model said why it stopped: what comes after it is usage at most. */
+  readonly finished: boolean;
+  /** `failure`: the reason given for the end is one. */
+  finish(taken: (id: string) => boolean): Finished;
+}
+
+export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIStreamOptions): OpenAIStream {
+  const calls = createToolCalls();
+  const details = createDetails();
+  let finish: string | undefined;
+  let usage: Usage | undefined;
+  let received = false;
+  let said = '';
+
+  /** What is new in a delta that may repeat everything before it. */
+  const fresh = (text: string): string => {
+    if (!cumulative) return text;
+    const delta = text.length >= said.length && text.startsWith(said) ? text.slice(said.length) : text;
+    said += delta;
+    return delta;
+  };
+
+  const content = (value: unknown) => {
+    if (typeof value === 'string') reply.text(fresh(value));
+    else if (Array.isArray(value)) for (const part of value) contentPart(part);
+  };
+  const contentPart = (part: unknown) => {
+    if (typeof part === 'string') return reply.text(part);
+    if (!isObject(part)) return;
+    if (part.type === 'thinking' || part.type === 'reasoning')
+      reply.thinking(partText(part.thinking ?? part.reasoning ?? part.text));
+    else if (typeof part.text === 'string') reply.text(part.text);
+  };
+
+  const delta = (value: Json) => {
+    const field = REASONING_FIELDS.find((name) => typeof value[name] === 'string' && value[name] !== '');
+    const hasDetails = Array.isArray(value.reasoning_details) && value.reasoning_details.length > 0;
+    const detailText = hasDetails ? details.add(value.reasoning_details as unknown[]) : '';
+    if (field !== undefined) reply.thinking(String(value[field]), keepReasoning ? field : undefined);
+    else if (detailText) reply.thinking(detailText, keepReasoning ? 'reasoning_details' : undefined);
+    content(value.content);
+    if (typeof value.refusal === 'string') reply.text(value.refusal);
+    if (Array.isArray(value.tool_calls))
+      for (const call of value.tool_calls) if (isObject(call)) calls.add(call);
+    if (isObject(value.function_call)) calls.add({ index: 0, function: value.function_call });
+    if (field !== undefined || hasDetails || value.content || calls.size > 0) received = true;
+  };
+
+  return {
+    push(chunk) {
+      if (!isObject(chunk)) return;
+      failIn(chunk);
+      usage = usageOf(chunk.usage) ?? usage;
+      const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
+      if (!isObject(choice)) return;
+      failIn(choice);
+      usage = usageOf(choice.usage) ?? usage;
+      // MiniMax ends with the whole message once more; a gateway that does not stream sends nothing else.
+      if (isObject(choice.delta)) delta(choice.delta);
+      else if (isObject(choice.message) && !received) delta(choice.message);
+      const reason = choice.finish_reason;
+      if (typeof reason === 'string' && reason !== '') finish = reason;
+    },
+    get finished() {
+      return finish !== undefined;
+    },
+    finish(taken) {
+      const raw = calls.finish(taken);
+      if (keepReasoning && details.size > 0) sign(reply, details.json());
+      const reason = finish ?? '';
+      const failure = FAILURES[reason];
+      return {
+        content: reply.finish(raw),
+        stop: LENGTHS.has(reason) ? 'length' : raw.length > 0 ? 'tool_use' : 'stop',
+        ...(usage && { usage }),
+        ...(failure !== undefined && {
+          failure: { code: reason, message: `Provider finish_reason: ${failure}` },
+        }),
+      };
+    },
+  };
+}
+
+/** Reasons that are failures; the rest of the world's words for a normal end are decided by the calls. */
+const FAILURES: Record<string, string> = {
+  model_context_window_exceeded: 'model_context_window_exceeded',
+  content_filter: 'content_filter: the answer was withheld',
+  sensitive: 'content_filter: the answer was withheld',
+  insufficient_system_resource: 'insufficient_system_resource: the server ran out of capacity',
+  network_error: 'network_error: the vendor lost the model',
+  error: 'server_error: the vendor ended with an error',
+  abort: 'server_error: the vendor aborted the answer',
+};
+
+const LENGTHS: ReadonlySet<string> = new Set([
+  'length',
+  'max_tokens',
+  'max_output_tokens',
+  'max_completion_tokens',
+  'max_length',
+  'MAX_TOKENS',
+]);
+
+/** Errors inside a 200 stream that the SDK doesn't know: OpenRouter's in a choice, MiniMax's `base_resp`. */
+function failIn(value: Json): void {
+  if (isObject(value.error) || (typeof value.error === 'string' && value.error !== ''))
+    throw new CallError(failureOfBody(value.error));
+  if (
+    isObject(value.base_resp) &&
+    typeof value.base_resp.status_code === 'number' &&
+    value.base_resp.status_code !== 0
+  )
+    throw new CallError(failureOfBody(value.base_resp));
+}
+
+/** Puts the vendor's own structure into the last thinking block, to be echoed verbatim. */
+function sign(reply: Reply, json: string): void {
+  const block = reply.thinkingBlock('reasoning_details');
+  block.signature = json;
+}
+
+function partText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (!Array.isArray(value)) return '';
+  return value.map((part) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('');
+}
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
