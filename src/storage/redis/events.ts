@@ -70,23 +70,23 @@ export function createEventLog(
     },
 
     async subscribe(conversation, { after, signal }) {
-      const reader = createReader(after);
+      const follower = createFollower(after);
       const subscription = subscriber.listen(conversationKeys(conversation).channel, {
-        message: (payload) => reader.live(parsePayload(payload)),
+        message: (payload) => follower.live(parsePayload(payload)),
         attached: () => void catchUp().catch(retryLater),
       });
       const stop = () => {
         signal.removeEventListener('abort', stop);
         subscription.stop();
-        reader.end();
+        follower.end();
       };
       signal.addEventListener('abort', stop, { once: true });
       if (signal.aborted) stop();
 
       let catching: Promise<void> = Promise.resolve();
       function catchUp(): Promise<void> {
-        reader.hold();
-        const next = catching.then(async () => reader.caughtUp(await read(conversation, reader.position())));
+        follower.hold();
+        const next = catching.then(async () => follower.caughtUp(await read(conversation, follower.position())));
         // One after the other, also after one that failed; whoever asked for it handles the failure.
         catching = next.catch(() => undefined);
         return next;
@@ -107,7 +107,7 @@ export function createEventLog(
         throw error;
       }
       return {
-        [Symbol.asyncIterator]: () => reader.iterate(stop),
+        [Symbol.asyncIterator]: () => follower.iterate(stop),
         close: () => Promise.resolve(stop()),
       } satisfies EventSubscription;
     },
@@ -115,7 +115,7 @@ export function createEventLog(
 }
 
 /** One subscriber's place in the stream: what it had, what waits for it, and what came while it was catching up. */
-function createReader(after: string | undefined) {
+function createFollower(after: string | undefined) {
   const unread: LoggedEvent[] = [];
   /** The id up to which everything was handed over. */
   let position = after;

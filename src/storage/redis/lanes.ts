@@ -32,7 +32,7 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
   const reporter = createReporter(
     log,
     { queue: name },
-    'lane queue error; jobs are taken up again by themselves',
+    'queue error; what it stopped is taken up again by itself',
   );
   const queue = new Queue<{ lane: string }>(name, {
     connection: connections.commands,
@@ -116,9 +116,8 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
       // A lost lock is reported by 'lockRenewalFailed', and by the run that ends.
       if (/lock|Missing key/i.test(error.message))
         log.debug({ queue: name, reason: error.message }, 'job lock lost');
-      else reporter.failed(error);
+      else if (!isConnectionError(error)) reporter.failed(error);
     });
-    bull.on('ready', () => reporter.recovered());
     bull.on('locksRenewed', ({ jobIds }) => runs.renewed(jobIds));
     bull.on('lockRenewalFailed', (jobIds) => {
       log.warn(

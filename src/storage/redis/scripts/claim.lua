@@ -13,25 +13,31 @@ local leased = tonumber(meta[1] or 0)
 if leased > now then return { 'held', leased - now } end
 
 local run, generation, inbox, journal = meta[2], meta[9], {}, {}
+-- Takes the first message if `any`, and those after it that join ('j').
+local function take(any)
+  local first = #inbox + 1
+  while #inbox < tonumber(ARGV[3]) do
+    local entry = redis.call('LINDEX', KEYS[2], #inbox)
+    if not entry or (not (any and #inbox == 0) and string.sub(entry, 1, 1) ~= 'j') then break end
+    inbox[#inbox + 1] = entry
+  end
+  for n = first, #inbox do
+    local message = string.sub(inbox[n], 2, string.find(inbox[n], '\n', 1, true) - 1)
+    local value = redis.call('HGET', KEYS[5], message)
+    if value then redis.call('HSET', KEYS[5], message, string.match(value, '^%d+') .. ' r' .. run) end
+  end
+end
 if run then
   inbox = redis.call('LRANGE', KEYS[2], 0, tonumber(meta[5]) - 1)
   journal = redis.call('LRANGE', KEYS[4], 0, -1)
+  -- Nothing was done yet: what joined meanwhile belongs to it.
+  if #journal == 0 and not meta[6] then take(false) end
 else
   run, generation = ARGV[1], meta[3] or '0'
-  -- The first message, and those after it that join ('j').
-  while #inbox < tonumber(ARGV[3]) do
-    local entry = redis.call('LINDEX', KEYS[2], #inbox)
-    if not entry or (#inbox > 0 and string.sub(entry, 1, 1) ~= 'j') then break end
-    inbox[#inbox + 1] = entry
-  end
+  take(true)
   if #inbox == 0 then
     redis.call('ZREM', KEYS[6], ARGV[4])
     return { 'empty' }
-  end
-  for _, entry in ipairs(inbox) do
-    local message = string.sub(entry, 2, string.find(entry, '\n', 1, true) - 1)
-    local value = redis.call('HGET', KEYS[5], message)
-    if value then redis.call('HSET', KEYS[5], message, string.match(value, '^%d+') .. ' r' .. run) end
   end
   -- Left over only if the lease's hash expired in the middle of a run.
   redis.call('DEL', KEYS[4])
