@@ -35,8 +35,8 @@ export interface ServerOptions {
 }
 
 export interface Server {
-  /** Listens, connects the channels, starts the lanes. Resolves with the base URL. */
-  start(): Promise<string>;
+  /** Listens, connects the channels, starts the lanes. Resolves with the base URL and what is still missing. */
+  start(): Promise<{ url: string; reasons: string[] }>;
   /** Drains: takes no more, lets runs finish up to `server.drain_seconds`, hands the rest back. Idempotent. */
   stop(): Promise<void>;
 }
@@ -135,21 +135,21 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     return reasons;
   }
 
-  async function start(): Promise<string> {
+  async function start(): Promise<{ url: string; reasons: string[] }> {
     const { concurrency } = startConfig.workers;
     const url = await app.listen({ host: startConfig.server.host, port: startConfig.server.port });
-    if (runsLanes) await lanes.work(lane.handler, { concurrency });
-    if (runsChannels) {
-      await deliveries.work(deliver, { concurrency: startConfig.delivery.concurrency });
-      for (const channel of channels.values()) {
-        // One account that can't connect must not keep the others from starting; readyz and the console say so.
-        channel.start().catch((error: unknown) => {
-          log.error({ account: channel.account, error }, 'channel did not start');
-        });
-      }
+    await Promise.all([
+      runsLanes && lanes.work(lane.handler, { concurrency }),
+      runsChannels && deliveries.work(deliver, { concurrency: startConfig.delivery.concurrency }),
+    ]);
+    for (const channel of channels.values()) {
+      // One account that can't connect must not keep the others from starting; readyz and the console say so.
+      channel.start().catch((error: unknown) => {
+        log.error({ account: channel.account, error }, 'channel did not start');
+      });
     }
     for (const sweep of sweeps) sweep.start();
-    return url;
+    return { url, reasons: await ready() };
   }
 
   let stopping: Promise<void> | undefined;

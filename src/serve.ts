@@ -64,8 +64,10 @@ export async function serve({
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
 
-  const url = await server.start();
-  log.info({ url, role, storage: storage.kind }, 'ready');
+  const { url, reasons } = await server.start();
+  const fields = { url, role, storage: storage.kind };
+  if (reasons.length === 0) log.info(fields, 'ready');
+  else log.warn({ ...fields, reasons }, 'listening, not ready yet');
 }
 
 function parseRole(argv: string[]): Role {

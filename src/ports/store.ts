@@ -75,7 +75,8 @@ export interface ConversationStore {
   /**
    * Claims the conversation for a run, if no live lease is held and something waits. Takes the oldest message and,
    * while they may join (see joins()), those after it, up to `limit`. A run that was interrupted is resumed: its own
-   * run id (in the lease), its messages and its journal come back.
+   * run id (in the lease), its messages and its journal come back; if it had journaled nothing yet, messages that may
+   * join and came meanwhile are taken as well.
    */
   claim(conversation: string, options: { run: string; leaseMs: number; limit: number }): Promise<ClaimResult>;
 

@@ -1,5 +1,6 @@
 // The operator's log: pino, JSON lines, secrets redacted wherever they may hide in what is logged.
 import { pino, type DestinationStream } from 'pino';
+import { AppError } from '../domain/errors.ts';
 import type { Logger } from '../ports/log.ts';
 
 /** Field names that never reach a log line, at the top level and one below (pino's paths are exact). */
@@ -44,7 +45,7 @@ export function createLog(options: LogOptions): Logger {
   );
 }
 
-/** Name, message, code and stack: never the whole object, since SDK errors carry request headers. */
+/** Name, message, code, stack and cause: never the whole object, since SDK errors carry request headers. */
 export function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return typeof error === 'string' ? error : { message: String(error) };
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined;
@@ -52,7 +53,8 @@ export function serializeError(error: unknown): unknown {
     name: error.name,
     message: error.message,
     ...(code === undefined ? {} : { code }),
-    stack: error.stack,
+    // Errors of the catalogue are expected: what they say is enough.
+    ...(error instanceof AppError ? {} : { stack: error.stack }),
     ...(error.cause instanceof Error
       ? { cause: { name: error.cause.name, message: error.cause.message } }
       : {}),

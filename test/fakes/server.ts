@@ -97,7 +97,7 @@ export async function startServer(options: ServerProcessOptions = {}): Promise<S
     child.kill(signal);
     return ended;
   };
-  const ready = JSON.parse(await line(/"msg":"ready"/)) as { url: string };
+  const ready = JSON.parse(await line(/"msg":"(ready|listening, not ready yet)"/)) as { url: string };
   return {
     url: ready.url,
     dataDir,

@@ -160,6 +160,11 @@ export function createStore(db: Database, conversations: Conversations, signals:
               .all(key, before.taken)
               .map(({ body }) => JSON.parse(body) as InboundMessage);
             journal = journaled.all(key).map(({ body }) => JSON.parse(body) as JournalEntry);
+            if (journal.length === 0 && before.cancelled === 0) {
+              const { messages, last } = joinable(key, before.taken, limit - inbox.length, false);
+              if (messages.length > 0) take.run(last, key);
+              inbox.push(...messages);
+            }
           }
           const row = find(conversation) ?? before;
           return {

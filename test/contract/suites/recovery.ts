@@ -74,10 +74,11 @@ export function recoveryContract(name: string, make: MakeBacking): void {
         expect(third.snapshot.attempt).toBe(3);
       });
 
-      it('is not joined by messages that arrived after it was interrupted, until it drains them', async () => {
+      it('that journaled a step is not joined by messages that arrived after it, until it drains them', async () => {
         const store = await open();
         await store.append(inbound('acct:a', 'm1'));
-        await claimed(store, 'acct:a', 'r1', { leaseMs: 20 });
+        const first = await claimed(store, 'acct:a', 'r1', { leaseMs: 20 });
+        await store.journal(first.lease, steps);
         await store.append(inbound('acct:a', 'm2'));
         const { lease, snapshot } = await claimedLater(store, 'acct:a', 'r2');
         expect(snapshot.inbox.map((message) => message.id)).toEqual(['m1']);
@@ -122,6 +123,22 @@ export function recoveryContract(name: string, make: MakeBacking): void {
         expect((await claimedLater(a, 'acct:a', 'r3')).snapshot.attempt).toBe(2);
       });
 
+      it('that had done nothing yet takes what joined meanwhile, up to the limit and the first that may not', async () => {
+        const store = await open();
+        await store.append(inbound('acct:a', 'm1'));
+        const first = await claimed(store, 'acct:a', 'r1');
+        for (const id of ['m2', 'm3', 'm4']) await store.append(inbound('acct:a', id));
+        await store.release(first.lease);
+        const second = await claimed(store, 'acct:a', 'r2', { limit: 3 });
+        expect(second.lease.run).toBe('r1');
+        expect(second.snapshot.inbox.map(({ id }) => id)).toEqual(['m1', 'm2', 'm3']);
+        await store.append(inbound('acct:a', 'm5', { busy: 'followup' }));
+        await store.release(second.lease);
+        const third = await claimed(store, 'acct:a', 'r3', { limit: 9 });
+        expect(third.snapshot.inbox.map(({ id }) => id)).toEqual(['m1', 'm2', 'm3', 'm4']);
+        expect(await store.commit(third.lease, merge())).toEqual({ more: true });
+      });
+
       it('leaves nothing to the run after it', async () => {
         const store = await open();
         await store.append(inbound('acct:a', 'm1'));
@@ -133,6 +150,9 @@ export function recoveryContract(name: string, make: MakeBacking): void {
         const third = await claimed(store, 'acct:a', 'r3');
         expect(third.lease.run).toBe('r3');
         expect(third.snapshot).toMatchObject({ journal: [], attempt: 1, cancelled: false });
+        expect(await store.journal(third.lease, steps.slice(0, 1))).toBe(true);
+        await store.release(third.lease);
+        expect((await claimed(store, 'acct:a', 'r4')).snapshot.journal).toEqual(steps.slice(0, 1));
       });
     });
 

@@ -1,0 +1,73 @@
+// Redis away: at start, and in the middle. Nothing accepted is lost, nothing is accepted that isn't durable, and the
+// server comes back by itself.
+import { afterEach, expect, test, vi } from 'vitest';
+import { startModelServer } from '../fakes/model-server.ts';
+import { startRedis } from '../fakes/redis-server.ts';
+import { startServer, withModel } from '../fakes/server.ts';
+import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
+
+const cleanups: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+function track<T extends { close(): Promise<unknown> }>(thing: T): T {
+  cleanups.push(() => thing.close());
+  return thing;
+}
+const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
+const workers = { lock_seconds: 2, sweep_seconds: 1 };
+
+test('at start: the server starts, says that it is not ready, refuses messages, and goes on when Redis comes', async () => {
+  const redis = track(await startRedis({ started: false }));
+  const model = track(await startModelServer());
+  const config = withModel(model.openaiUrl, { channels, workers });
+  const server = track(await startServer({ config, redisUrl: redis.url }));
+  const client = createWebhookClient(() => server.url);
+  expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+  const ready = await fetch(`${server.url}/readyz`);
+  expect(ready.status).toBe(503);
+  expect(await ready.text()).toMatch(/redis/i);
+  const refused = await client.post('anybody there?', { id: 'm1' });
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+  expect(await refused.json()).toMatchObject({ code: 'storage_unavailable' });
+
+  await redis.start();
+  await vi.waitFor(async () => expect((await fetch(`${server.url}/readyz`)).status).toBe(200), {
+    timeout: 20_000,
+  });
+  await client.send('anybody there?', { id: 'm1' });
+  expect(await client.settled('m1')).toMatchObject({ status: 'done' });
+});
+
+test('killed in the middle of a run: acknowledged messages are answered once when it is back', async () => {
+  const redis = track(await startRedis());
+  const model = track(await startModelServer());
+  const config = withModel(model.openaiUrl, { channels, workers });
+  const server = track(await startServer({ config, redisUrl: redis.url }));
+  const client = createWebhookClient(() => server.url);
+  model.enqueue({ text: ['half ', 'an answer'], stallAfter: 3 });
+  await client.send('first', { id: 'a', conversation: 'x' });
+  await model.request(0);
+  await client.send('second', { id: 'b', conversation: 'y' });
+  await client.settled('b');
+
+  await redis.stop('SIGKILL');
+  const refused = await client.post('third', { id: 'c', conversation: 'z' });
+  expect(refused.status).toBe(503);
+  await redis.start();
+
+  expect(await client.settled('a')).toMatchObject({
+    status: 'done',
+    reply: { text: expect.stringMatching(/first$/) },
+  });
+  expect(await client.settled('b')).toMatchObject({ status: 'done' });
+  await vi.waitFor(
+    async () => expect((await client.post('third', { id: 'c', conversation: 'z' })).ok).toBe(true),
+    {
+      timeout: 20_000,
+    },
+  );
+  expect(await client.settled('c')).toMatchObject({ status: 'done' });
+  expect(server.child.exitCode).toBeNull();
+});
