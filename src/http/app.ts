@@ -6,6 +6,7 @@ import { AppError } from '../domain/errors.ts';
 import { registerApi } from './api.ts';
 import { createAuth } from './auth.ts';
 import { acceptJson } from './body.ts';
+import { registerConsole } from './console.ts';
 import { registerDocs } from './docs.ts';
 import { registerHealth } from './health.ts';
 import { createIntake } from './intake.ts';
@@ -55,6 +56,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerWeb(app, parts);
   await registerOpenAi(app, parts);
   await registerApi(app, parts);
+  await registerConsole(app, parts);
   addMethods();
   return app;
 }

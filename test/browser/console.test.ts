@@ -1,0 +1,109 @@
+// The operator's page in a real Chromium: signing in, what is listed, sending a parked delivery again, both languages.
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { ADMIN, KEY, startHttpApp, type HttpApp } from '../fakes/http-app.ts';
+import { launchBrowser } from './support.ts';
+
+let browser: Browser;
+let http: HttpApp;
+let context: BrowserContext;
+const origins = new Set<string>();
+const errors: string[] = [];
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterAll(() => browser.close());
+afterEach(async () => {
+  expect(errors.splice(0)).toEqual([]);
+  expect([...origins]).toEqual([http.url]);
+  origins.clear();
+  await context.close();
+  await http.close();
+});
+
+async function open(locale = 'en-US'): Promise<Page> {
+  http = await startHttpApp();
+  context = await browser.newContext({ locale, viewport: { width: 360, height: 740 } });
+  context.on('request', (request) => {
+    // The empty icon is a data URL.
+    if (!request.url().startsWith('data:')) origins.add(new URL(request.url()).origin);
+  });
+  const page = await context.newPage();
+  page.on('pageerror', (error) => errors.push(error.message));
+  await page.goto(`${http.url}/console`);
+  return page;
+}
+
+async function signIn(page: Page): Promise<void> {
+  await page.locator('#token').fill(ADMIN);
+  await page.locator('form button').click();
+  await page.getByRole('heading', { name: /Conversations|会话/ }).waitFor();
+}
+
+async function say(text: string, more: Record<string, unknown> = {}): Promise<void> {
+  const response = await fetch(`${http.url}/webhook/webhook`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', prefer: 'wait=10' },
+    body: JSON.stringify({ conversation: 'c1', text, ...more }),
+  });
+  expect(response.status).toBe(200);
+}
+
+test('a wrong token is refused, the right one lets in, signing out ends it', async () => {
+  const page = await open();
+  await page.locator('#token').fill('wrong');
+  await page.locator('form button').click();
+  await page.getByText('This is not the admin token.').waitFor();
+  await signIn(page);
+  const [cookie] = await context.cookies();
+  expect(cookie).toMatchObject({ name: 'lanekeeper_session', httpOnly: true, sameSite: 'Strict' });
+  expect(cookie?.value).not.toContain(ADMIN);
+  await page.reload();
+  await page.getByRole('heading', { name: 'Channels' }).waitFor();
+  await page.locator('#sign-out').click();
+  await page.locator('#token').waitFor();
+  expect(await context.cookies()).toEqual([]);
+});
+
+test('a conversation is read, cancelled and started over; what people wrote stays text', async () => {
+  const page = await open();
+  const evil = '<img src=x onerror="document.title=1"> hello';
+  await say(evil);
+  await signIn(page);
+  await page.getByRole('button', { name: 'webhook:c1' }).click();
+  await page.getByText(evil).waitFor();
+  const held = say('hold');
+  await vi.waitFor(() => expect(http.runs).toBe(2));
+  await page.getByRole('button', { name: 'Back' }).click();
+  await page.getByRole('button', { name: 'webhook:c1' }).click();
+  await page.getByRole('button', { name: 'Cancel the run' }).click();
+  await held;
+  page.once('dialog', (dialog) => dialog.accept().catch(() => errors.push('dialog')));
+  await page.getByRole('button', { name: 'Start over' }).click();
+  await page.getByText(evil).waitFor({ state: 'detached' });
+  expect(await page.title()).toBe('Lanekeeper');
+});
+
+test('a parked delivery is sent again', async () => {
+  const page = await open();
+  await say('hi', { callback_url: 'http://127.0.0.1:9/hook' });
+  const claim = await http.storage.outbox.claim('webhook:c1', 60_000);
+  if (claim.status !== 'claimed') throw new Error(claim.status);
+  await http.storage.outbox.park(claim.lease, 'the receiver answered 410 Gone');
+  await signIn(page);
+  await page.getByText('the receiver answered 410 Gone').waitFor();
+  await page.getByRole('button', { name: 'Send again' }).click();
+  await page.getByText('the receiver answered 410 Gone').waitFor({ state: 'detached' });
+  expect(http.woken).toEqual(['webhook:c1']);
+});
+
+test('speaks Chinese to a Chinese browser, and the other language on request', async () => {
+  const page = await open('zh-CN');
+  await page.getByText('管理令牌', { exact: true }).waitFor();
+  await signIn(page);
+  await page.getByRole('heading', { name: '搁置的投递' }).waitFor();
+  await page.locator('#language').click();
+  await page.getByRole('heading', { name: 'Parked deliveries' }).waitFor();
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  expect(overflow).toBe(false);
+});
