@@ -28,7 +28,7 @@ export interface Connections {
   close(): Promise<void>;
 }
 
-export interface WorkerConnections {
+interface WorkerConnections {
   client: Redis;
   /** Ends it and the copy that BullMQ made for its blocking command, at once. */
   cut(): Promise<void>;

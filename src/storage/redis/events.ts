@@ -86,7 +86,9 @@ export function createEventLog(
       let catching: Promise<void> = Promise.resolve();
       function catchUp(): Promise<void> {
         follower.hold();
-        const next = catching.then(async () => follower.caughtUp(await read(conversation, follower.position())));
+        const next = catching.then(async () =>
+          follower.caughtUp(await read(conversation, follower.position())),
+        );
         // One after the other, also after one that failed; whoever asked for it handles the failure.
         catching = next.catch(() => undefined);
         return next;

@@ -3,13 +3,13 @@
 import type { Logger } from '../../ports/log.ts';
 import type { Connections } from './connection.ts';
 
-export interface Listener {
+interface Listener {
   message(payload: string): void;
   /** The channel is subscribed to (again): what was published before may have been missed. */
   attached?(): void;
 }
 
-export interface Subscription {
+interface Subscription {
   /** Resolves when the channel is subscribed to; rejects with AppError 'storage_unavailable'. */
   ready: Promise<void>;
   /** Stops listening, now. */

@@ -8,7 +8,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local meta = redis.call('HMGET', KEYS[1],
-  'until', 'run', 'generation', 'attempt', 'taken', 'cancelled', 'from', 'summary', 'run-generation')
+  'until', 'run', 'generation', 'attempt', 'taken', 'cancelled', 'from', 'summary', 'run-generation', 'epoch')
 local leased = tonumber(meta[1] or 0)
 if leased > now then return { 'held', leased - now } end
 
@@ -43,9 +43,10 @@ else
   redis.call('DEL', KEYS[4])
 end
 
-local epoch = redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+-- By the clock: higher than any before also when the hash expired, or went back in time with a crash of the server.
+local epoch = math.max(tonumber(meta[10] or 0) + 1, now)
 local attempt = tonumber(meta[4] or 0) + 1
-redis.call('HSET', KEYS[1], 'run', run, 'until', now + tonumber(ARGV[2]), 'attempt', attempt, 'taken', #inbox,
+redis.call('HSET', KEYS[1], 'epoch', epoch, 'run', run, 'until', now + tonumber(ARGV[2]), 'attempt', attempt, 'taken', #inbox,
   'run-generation', generation)
 local ttl = tonumber(ARGV[5])
 if ttl > 0 then

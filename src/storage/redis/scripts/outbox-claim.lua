@@ -11,8 +11,11 @@ if not entry then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local meta = redis.call('HMGET', KEYS[1], 'send-until', 'send-after')
+local meta = redis.call('HMGET', KEYS[1], 'send-until', 'send-after', 'send-epoch', 'attempts')
 local blocked = math.max(tonumber(meta[1] or 0), tonumber(meta[2] or 0))
 if blocked > now then return { 'wait', blocked - now } end
-redis.call('HSET', KEYS[1], 'send-until', now + tonumber(ARGV[2]))
-return { 'claimed', redis.call('HINCRBY', KEYS[1], 'send-epoch', 1), redis.call('HINCRBY', KEYS[1], 'attempts', 1), entry }
+-- By the clock, as in claim.lua.
+local epoch = math.max(tonumber(meta[3] or 0) + 1, now)
+local attempt = tonumber(meta[4] or 0) + 1
+redis.call('HSET', KEYS[1], 'send-until', now + tonumber(ARGV[2]), 'send-epoch', epoch, 'attempts', attempt)
+return { 'claimed', epoch, attempt, entry }
