@@ -5,11 +5,11 @@ import { classify, failureOf, failureOfBody } from '../../src/models/errors.ts';
 import { isOverflow } from '../../src/models/overflow.ts';
 import { redact } from '../../src/models/redact.ts';
 
-const fixture = <T>(name: string): T =>
-  JSON.parse(readFileSync(new URL(`../fixtures/llm/${name}.json`, import.meta.url), 'utf8')) as T;
+const fixture = (name: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../fixtures/llm/${name}.json`, import.meta.url), 'utf8'));
 
 describe('overflow', () => {
-  const { overflow, other } = fixture<{ overflow: string[]; other: string[] }>('overflow-messages');
+  const { overflow, other } = fixture('overflow-messages') as { overflow: string[]; other: string[] };
   it.each(overflow)('is: %s', (message) => {
     expect(isOverflow(message)).toBe(true);
     expect(classify({ status: 400, code: '', message })).toMatchObject({
@@ -31,7 +31,7 @@ interface ErrorCase {
 }
 
 describe('kinds', () => {
-  const { cases } = fixture<{ cases: ErrorCase[] }>('errors');
+  const { cases } = fixture('errors') as { cases: ErrorCase[] };
   it.each(cases.map((shape) => [shape.kind, shape.who, shape.message, shape] as const))(
     '%s: %s: %s',
     (kind, _, __, { status, code = '', message }) => {

@@ -32,8 +32,8 @@ interface Case {
   error?: string;
 }
 
-const fixture = <T>(name: string): T =>
-  JSON.parse(readFileSync(new URL(`../fixtures/llm/${name}.json`, import.meta.url), 'utf8')) as T;
+const fixture = (name: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../fixtures/llm/${name}.json`, import.meta.url), 'utf8'));
 
 let server: ModelServer;
 beforeAll(async () => {
@@ -100,14 +100,14 @@ async function replay(vendor: 'openai' | 'anthropic', shape: Case) {
 }
 
 describe('openai streams', () => {
-  const { cases } = fixture<{ cases: Case[] }>('openai-streams');
+  const { cases } = fixture('openai-streams') as { cases: Case[] };
   it.each(cases.map((shape) => [shape.name, shape.who, shape] as const))('%s (%s)', (_, __, shape) =>
     replay('openai', shape),
   );
 });
 
 describe('anthropic streams', () => {
-  const { cases } = fixture<{ cases: Case[] }>('anthropic-streams');
+  const { cases } = fixture('anthropic-streams') as { cases: Case[] };
   it.each(cases.map((shape) => [shape.name, shape.who, shape] as const))('%s (%s)', (_, __, shape) =>
     replay('anthropic', shape),
   );
@@ -119,7 +119,7 @@ describe('tool calls from deltas', () => {
     deltas: Json[];
     calls: [string, string, Json][];
   }
-  const { cases } = fixture<{ cases: DeltaCase[] }>('tool-call-streams');
+  const { cases } = fixture('tool-call-streams') as { cases: DeltaCase[] };
   it.each(cases.map((shape) => [shape.name, shape] as const))('%s', (_, { deltas, calls }) => {
     const collected = createToolCalls();
     for (const delta of deltas) collected.add(delta);
