@@ -118,7 +118,6 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     log,
     adminToken: options.adminToken,
     state: { draining: () => draining, ready },
-    wake: { lane: lanes.wake, delivery: deliveries.wake },
   });
 
   /** What keeps the server from doing its work now; empty when ready. */

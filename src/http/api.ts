@@ -17,7 +17,7 @@ const idParams = z.object({ id: z.string().min(1) });
 
 /** Under the prefix /api. */
 export async function registerApi(app: FastifyInstance, { options, auth }: HttpParts): Promise<void> {
-  const { storage, channels, wake, log } = options;
+  const { storage, channels, log } = options;
   const { reader, store, control, outbox } = storage;
 
   /** An id whose account was never configured names nothing; any other conversation exists, be it empty. */
@@ -117,7 +117,7 @@ export async function registerApi(app: FastifyInstance, { options, auth }: HttpP
           const { id } = request.params;
           const conversation = await outbox.retry(id);
           if (conversation === undefined) throw new AppError('not_found', `No delivery "${id}" is parked.`);
-          await wake.delivery(conversation).catch((error: unknown) => {
+          await storage.deliveries.wake(conversation).catch((error: unknown) => {
             log.warn({ error, conversation }, 'wake failed; the sweep will pick the delivery up');
           });
           reply.code(202);

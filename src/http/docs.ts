@@ -27,7 +27,12 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
         },
       },
     },
-    transform: jsonSchemaTransform,
+    transform: (route) => {
+      const described = jsonSchemaTransform(route);
+      const security = securityOf(route.url);
+      if (security) Object.assign(described.schema ?? {}, { security });
+      return described;
+    },
   });
 
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
@@ -36,6 +41,13 @@ export async function registerDocs(app: FastifyInstance, publicUrl: string): Pro
     reply.type('text/html; charset=utf-8');
     return page(app.swagger().paths ?? {});
   });
+}
+
+/** Which credentials a path takes; the chat page's depend on the configuration. */
+function securityOf(url: string): Record<string, string[]>[] | undefined {
+  if (url.startsWith('/webhook/')) return [{ bearer: [] }, { signature: [] }];
+  if (url.startsWith('/v1/') || url.startsWith('/api/')) return [{ bearer: [] }];
+  return undefined;
 }
 
 interface Operation {

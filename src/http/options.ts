@@ -21,10 +21,6 @@ export interface AppOptions {
     /** Why the server isn't ready; empty when it is. Never rejects. */
     ready(): Promise<string[]>;
   };
-  wake: {
-    lane(conversation: string): Promise<void>;
-    delivery(conversation: string): Promise<void>;
-  };
   /** Default: the system's. */
   clock?: Pick<Clock, 'now'>;
 }

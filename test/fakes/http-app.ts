@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { createWebChannel } from '../../channels/web/index.ts';
 import { createWebhookChannel } from '../../channels/webhook/index.ts';
 import { configSchema, type Config } from '../../config/schema.ts';
 import type { RunEvent, RunEventBody } from '../../src/domain/events.ts';
@@ -69,12 +70,18 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     historyTtlDays: 0,
     log,
   });
-  const storage = options.wrapStorage?.(real) ?? real;
+  const woken: string[] = [];
+  const watched: Storage = {
+    ...real,
+    deliveries: { ...real.deliveries, wake: async (conversation) => void woken.push(conversation) },
+  };
+  const storage = options.wrapStorage?.(watched) ?? watched;
   let release = Promise.withResolvers<void>();
   const channels = new Map<string, Channel>();
   for (const [account, settings] of Object.entries(config.channels)) {
     if (settings.type === 'webhook' && settings.enabled)
       channels.set(account, createWebhookChannel({ account, settings, clock: systemClock, log }));
+    if (settings.type === 'web' && settings.enabled) channels.set(account, createWebChannel({ account }));
   }
 
   const harness: Omit<HttpApp, 'app' | 'url'> = {
@@ -88,7 +95,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     reasons: [],
     now: undefined,
     runs: 0,
-    woken: [],
+    woken,
     close,
   };
 
@@ -120,7 +127,6 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     log,
     adminToken: options.adminToken ?? ADMIN,
     state: { draining: () => harness.draining, ready: async () => harness.reasons },
-    wake: { lane: lanes.wake, delivery: async (conversation) => void harness.woken.push(conversation) },
     clock: { now: () => harness.now ?? Date.now() },
   };
   const app = await createApp(appOptions);

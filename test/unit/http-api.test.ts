@@ -167,6 +167,7 @@ describe('description', () => {
         requestBody: { content: { 'application/json': { schema: { required: ['conversation', 'text'] } } } },
       },
     });
+    expect(spec.paths['/api/channels']).toMatchObject({ get: { security: [{ bearer: [] }] } });
     // Only what there is: the routes that answer 405 are no part of it.
     expect(Object.keys(spec.paths['/healthz'] as Json)).toEqual(['get']);
   });

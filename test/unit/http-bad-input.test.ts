@@ -109,6 +109,20 @@ describe('webhook bodies', () => {
     await expectUnharmed();
   });
 
+  test.each([
+    ['no credentials', '/webhook/webhook', {}, 401],
+    ['an unknown account', '/webhook/nobody', key, 404],
+    ['another type', '/webhook/webhook', { ...key, 'content-type': 'text/plain' }, 415],
+  ])('5 MB with %s still gets its answer', async (_name, path, headers, status) => {
+    const response = await fetch(http.url + path, {
+      method: 'POST',
+      headers: { ...json, ...headers },
+      body: new Uint8Array(5_000_000),
+    });
+    expect(response.status).toBe(status);
+    await expectUnharmed();
+  });
+
   test('ids of messages that no header should hold', async () => {
     for (const id of ['two words', 'x'.repeat(257), 'ü']) {
       const got = await post(body({}), { ...json, 'idempotency-key': id });

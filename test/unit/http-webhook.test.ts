@@ -399,7 +399,7 @@ describe('events', () => {
 });
 
 describe('conversations', () => {
-  test.each([
+  const odd = [
     'a:b:c',
     'with spaces',
     '{x}',
@@ -410,7 +410,8 @@ describe('conversations', () => {
     '?&#',
     'x'.repeat(256),
     '🦊'.repeat(256),
-  ])('odd id %s works in body and path', async (conversation) => {
+  ].map((id) => [id.slice(0, 20), id] as const);
+  test.each(odd)('odd id %s works in body and path', async (_name, conversation) => {
     const http = await start();
     const done = await post(http, { conversation, text: 'hi' }, wait);
     expect(done.body).toMatchObject({ conversation: `webhook:${conversation}`, status: 'done' });
