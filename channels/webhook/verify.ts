@@ -3,7 +3,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { AppError } from '../../src/domain/errors.ts';
 
-export const TOLERANCE_SECONDS = 5 * 60;
+const TOLERANCE_SECONDS = 5 * 60;
 
 /** A decoded secret. */
 export type WebhookKey = Buffer;

@@ -8,7 +8,7 @@ const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** Rejects with payload_too_large, or with the connection's error. */
-export async function readBody(payload: IncomingMessage, limitBytes: number): Promise<Buffer> {
+async function readBody(payload: IncomingMessage, limitBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of payload as AsyncIterable<Buffer>) {

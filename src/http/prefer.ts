@@ -1,6 +1,6 @@
 // The Prefer header (RFC 7240): `wait=N` and `respond-async`.
 
-export const MAX_WAIT_SECONDS = 300;
+const MAX_WAIT_SECONDS = 300;
 
 /** Seconds to wait for the answer; 0: don't wait. What isn't understood is ignored, as the RFC says. */
 export function waitSeconds(header: string | string[] | undefined): number {

@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, ERRORS, type ErrorCode } from '../domain/errors.ts';
 import type { Logger } from '../ports/log.ts';
 
-export interface FieldError {
+interface FieldError {
   /** `/text`, `/sender/id`: where in the body, query or path. */
   path: string;
   message: string;
@@ -78,7 +78,7 @@ export function sendProblem(reply: FastifyReply, refusal: Refusal): void {
 }
 
 /** Once per refusal: what is ours to mend is an error in the log, what is the client's is a debug line. */
-export function logRefusal(log: Logger, request: FastifyRequest, error: unknown, refusal: Refusal): void {
+function logRefusal(log: Logger, request: FastifyRequest, error: unknown, refusal: Refusal): void {
   const fields = { method: request.method, route: request.routeOptions.url, code: refusal.code };
   if (refusal.code === 'internal') log.error({ ...fields, error }, 'request failed');
   else if (refusal.code === 'storage_unavailable')

@@ -26,7 +26,7 @@ export interface GuardOptions {
   resolve?: (hostname: string) => Promise<ResolvedAddress[]>;
 }
 
-export interface GuardedRequest {
+interface GuardedRequest {
   method: string;
   headers?: Record<string, string>;
   body?: string | Uint8Array;
