@@ -58,6 +58,13 @@ describe('local events', () => {
     expect(await firstAfter(events, 'acct:9', kept.end)).toMatchObject({ event: { delta: 'new' } });
   });
 
+  it('does not wait for an id that was never given out', async () => {
+    const events = create();
+    const { end } = await events.position('acct:a');
+    const future = end.replace(/\d+$/, '99');
+    expect(await firstAfter(events, 'acct:a', future)).toEqual({ id: end, resync: true });
+  });
+
   it('a huge event does not stay for good', async () => {
     const events = create({ maxChars: 10_000 });
     const subscription = await events.subscribe('acct:a', { signal: never() });

@@ -159,9 +159,8 @@ export function createLocalEvents({
 
     async subscribe(conversation, { after, signal }) {
       const tail = tailOf(conversation);
-      const known = after === undefined ? newest : numberOf(after);
-      /** The last event that was delivered; undefined: a resync is due. */
-      let cursor = known !== undefined && known >= tail.dropped ? known : undefined;
+      /** The last event that was delivered; undefined: nobody knows. */
+      let cursor = after === undefined ? newest : numberOf(after);
       let wake: (() => void) | undefined;
       const reader: Reader = {
         ended: closed || signal.aborted,

@@ -54,7 +54,7 @@ export function controlContract(name: string, make: MakeBacking): void {
       );
     });
 
-    it('signals an arrival while a run holds the lease; not a first message, not a duplicate', async () => {
+    it('signals an arrival while a run holds the lease; not before, not after, not a duplicate', async () => {
       const a = await backing().open();
       const b = await backing().open();
       const { signals } = listen(a.control);
@@ -65,8 +65,11 @@ export function controlContract(name: string, make: MakeBacking): void {
       await b.store.append(inbound('acct:a', 'm2'));
       await vi.waitFor(() => expect(signals).toHaveLength(1));
       expect(signals[0]).toMatchObject({ type: 'arrived', conversation: 'acct:a' });
-      await a.store.commit(lease, merge());
+      await a.store.release(lease);
       await b.store.append(inbound('acct:a', 'm3'));
+      const again = await claimed(a.store, 'acct:a', 'r1');
+      await a.store.commit(again.lease, merge());
+      await b.store.append(inbound('acct:a', 'm4'));
       // A later signal shows that nothing else was on its way.
       await claimed(a.store, 'acct:b', 'r2');
       await b.store.append(inbound('acct:b', 'm2'));
