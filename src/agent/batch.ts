@@ -3,9 +3,8 @@
 import type { ToolResultBlock } from '../domain/messages.ts';
 import { fail } from '../ports/tool.ts';
 import type { JournalEntry } from '../ports/store.ts';
-import { Cancelled } from './abort.ts';
 import type { Call } from './assistant.ts';
-import { hasSteering } from './inbox.ts';
+import { fetchSteering } from './inbox.ts';
 import { write, type Run } from './run.ts';
 import { execute, finalize, prepare, resultBlock, type Finished, type Prepared } from './tool-call.ts';
 import { CANCELLED_BEFORE, HINT, SKIPPED_AT_END, SKIPPED_BY_STEERING } from './wording.ts';
@@ -64,19 +63,23 @@ async function inOrder(run: Run, calls: readonly Call[], slots: (Finished | unde
   let started = false;
   for (const [n, call] of calls.entries()) {
     if (slots[n]) continue;
-    if (started && (await hasSteering(run))) return true;
+    if (started && (await fetchSteering(run))) return true;
     run.abort.check();
     started = true;
     // A hook may think for long: what is known until here must not wait for it.
-    if (run.options.hooks?.beforeToolCall) await write(run, []);
-    const prepared = await prepare(run, call);
-    if (!prepared.refused) await write(run, [startEntry(call)]);
+    if (run.options.hooks?.beforeToolCall) await write(run);
+    const preparing = prepare(run, call);
+    const prepared = preparing instanceof Promise ? await preparing : preparing;
+    if (!prepared.refused) {
+      await write(run, startEntry(call));
+      run.abort.check();
+    }
     const result = finalize(run, prepared, prepared.refused ?? (await execute(run, prepared)));
     slots[n] = result;
     run.unwritten.push(resultEntry(result));
     if (result.end) break;
   }
-  await write(run, []);
+  await write(run);
   return false;
 }
 
@@ -86,39 +89,25 @@ async function inParallel(run: Run, calls: readonly Call[], slots: (Finished | u
   for (const [n, call] of calls.entries()) {
     if (slots[n]) continue;
     run.abort.check();
-    prepared.push([n, await prepare(run, call)]);
-  }
-  const starting: JournalEntry[] = [];
-  for (const [n, item] of prepared) {
+    const item = await prepare(run, call);
+    prepared.push([n, item]);
     if (item.refused) {
       slots[n] = finalize(run, item, item.refused);
-      starting.push(resultEntry(slots[n]));
+      run.unwritten.push(resultEntry(slots[n]));
     } else {
-      starting.push(startEntry(item.call));
+      run.unwritten.push(startEntry(call));
     }
   }
-  await write(run, starting);
-  const ends = await Promise.all(
+  await write(run);
+  run.abort.check();
+  await Promise.all(
     prepared.map(async ([n, item]) => {
       if (item.refused) return;
       const result = finalize(run, item, await execute(run, item));
       slots[n] = result;
-      return untilCancelled(write(run, [resultEntry(result)]));
+      await write(run, resultEntry(result));
     }),
   );
-  const cancelled = ends.find((end) => end !== undefined);
-  if (cancelled) throw cancelled;
-}
-
-/** A cancel stops all calls of the batch, and each still has its result to give: so it must not reject the first. */
-async function untilCancelled(work: Promise<void>): Promise<Cancelled | undefined> {
-  try {
-    await work;
-    return undefined;
-  } catch (error) {
-    if (error instanceof Cancelled) return error;
-    throw error;
-  }
 }
 
 function complete(run: Run, calls: readonly Call[], slots: (Finished | undefined)[], missing: string): void {

@@ -1,64 +1,72 @@
 // Tool timeouts: one wait on the clock for all calls of a run, however many there are, instead of a timer for each.
 import type { Clock } from '../ports/clock.ts';
 
+export interface Deadline {
+  /** Milliseconds since the epoch. */
+  atMs: number;
+  expired(): void;
+}
+
 export interface Deadlines {
-  /** Calls `expired` once after ms, unless taken back first with the function it returns. */
-  watch(ms: number, expired: () => void): () => void;
+  /** Tells it once when its time has come, unless it is removed first. */
+  add(deadline: Deadline): void;
+  remove(deadline: Deadline): void;
   /** Ends the wait. */
   close(): void;
 }
 
-interface Deadline {
-  at: number;
-  expired: () => void;
-}
+/** A reason of our own: making the default one, an error with a stack, costs more than all the rest. */
+const NOT_NEEDED = 'not needed';
 
 export function createDeadlines(clock: Clock, report: (error: unknown) => void): Deadlines {
-  const active = new Set<Deadline>();
-  let waiting: { until: number; controller: AbortController } | undefined;
-
-  const expire = () => {
-    const now = clock.now();
-    for (const deadline of active) {
-      if (deadline.at > now) continue;
-      active.delete(deadline);
-      deadline.expired();
-    }
-  };
+  const all = new Set<Deadline>();
+  let waiting: { untilMs: number; controller: AbortController } | undefined;
 
   // Wakes at the earliest deadline that it knows of. Calls that ended meanwhile cost nothing: it just waits again.
-  const wait = async (until: number, controller: AbortController) => {
+  const wait = async (untilMs: number, controller: AbortController) => {
     try {
-      await clock.sleep(Math.max(0, until - clock.now()), controller.signal);
+      await clock.sleep(Math.max(0, untilMs - clock.now()), controller.signal);
     } catch (error) {
       if (!controller.signal.aborted) report(error);
       return;
     }
     waiting = undefined;
     expire();
+  };
+
+  const expire = () => {
+    const now = clock.now();
     let next = Infinity;
-    for (const deadline of active) next = Math.min(next, deadline.at);
+    for (const deadline of all) {
+      if (deadline.atMs > now) {
+        next = Math.min(next, deadline.atMs);
+      } else {
+        all.delete(deadline);
+        deadline.expired();
+      }
+    }
     if (next < Infinity) arm(next);
   };
 
-  const arm = (until: number) => {
-    waiting?.controller.abort();
+  const arm = (untilMs: number) => {
+    waiting?.controller.abort(NOT_NEEDED);
     const controller = new AbortController();
-    waiting = { until, controller };
-    wait(until, controller).catch(report);
+    waiting = { untilMs, controller };
+    wait(untilMs, controller).catch(report);
   };
 
   return {
-    watch(ms, expired) {
-      const deadline = { at: clock.now() + ms, expired };
-      active.add(deadline);
-      if (!waiting || waiting.until > deadline.at) arm(deadline.at);
-      return () => active.delete(deadline);
+    add(deadline) {
+      all.add(deadline);
+      if (!waiting || waiting.untilMs > deadline.atMs) arm(deadline.atMs);
+    },
+    remove(deadline) {
+      all.delete(deadline);
     },
     close() {
-      waiting?.controller.abort();
+      waiting?.controller.abort(NOT_NEEDED);
       waiting = undefined;
-      active.clear();
+      all.clear();
     },
   };
 }

@@ -1,34 +1,31 @@
 // The two views of the inbox: steering (taken at turn boundaries, and looked at between the calls of a batch) and
 // follow-up (taken when the run would end). Each shows the model one message at a time, or all that wait.
-import { emit, takeIn, write, type Run } from './run.ts';
+import { emit, takeIn, type Run } from './run.ts';
 import type { AgentPrompt } from './types.ts';
 
-/** True if a message waits to steer the run; it is fetched, and shown at the next boundary. */
-export async function hasSteering(run: Run): Promise<boolean> {
+/** Fetches steering messages, unless some are held already; true if any wait to be shown. */
+export async function fetchSteering(run: Run): Promise<boolean> {
   if (run.heldSteering.length === 0) {
     const { hooks, steering } = run.options;
-    run.heldSteering = await fetch(run, hooks?.getSteering?.(steering) ?? steering());
+    const prompts = await (hooks?.getSteering?.(steering) ?? steering());
+    if (prompts.length > 0) run.heldSteering.push(...prompts);
   }
   return run.heldSteering.length > 0;
 }
 
-/** Takes steering messages into the run; true if there were any. */
-export async function takeSteering(run: Run): Promise<boolean> {
-  if (!(await hasSteering(run))) return false;
+/** Takes fetched messages into the run. */
+export function takeSteering(run: Run): void {
   takePrompts(run, run.heldSteering, run.options.settings.steering);
-  return true;
 }
 
-/** Likewise for follow-up. */
+/** Fetches follow-up messages and takes them into the run; true if there were any. */
 export async function takeFollowUp(run: Run): Promise<boolean> {
   if (run.heldFollowUp.length === 0) {
     const { hooks, followUp } = run.options;
-    run.heldFollowUp = await fetch(run, hooks?.getFollowUp?.(followUp) ?? followUp());
+    run.heldFollowUp.push(...(await (hooks?.getFollowUp?.(followUp) ?? followUp())));
   }
   if (run.heldFollowUp.length === 0) return false;
   takePrompts(run, run.heldFollowUp, run.options.settings.follow_up);
-  // The answer before it must survive a crash: it will not be given again.
-  await write(run, []);
   return true;
 }
 
@@ -37,9 +34,6 @@ export function takeHeld(run: Run): void {
   takePrompts(run, run.heldSteering, 'all');
   takePrompts(run, run.heldFollowUp, 'all');
 }
-
-// Not cut short by a cancel: messages that the store handed over would be lost.
-const fetch = (run: Run, prompts: Promise<AgentPrompt[]>) => run.abort.race(prompts, false);
 
 function takePrompts(run: Run, held: AgentPrompt[], mode: 'one-at-a-time' | 'all'): void {
   const taken = held.splice(0, mode === 'all' ? held.length : 1);

@@ -1,6 +1,6 @@
 // The agent: one run of the loop over one conversation. Pure: messages in, events out, everything outside through ports;
 // no timer, no IO. docs/agent-loop.md maps each mechanism to its file, setting and test.
-import { Cancelled } from './abort.ts';
+import { Cancelled, RunInterrupted } from './abort.ts';
 import { checkCall } from './assistant.ts';
 import { fitContext, showContext } from './context/fit.ts';
 import { cancelled, type End } from './ending.ts';
@@ -28,8 +28,19 @@ export type { AgentEntry, AgentOptions, AgentPrompt, AgentResult } from './types
  */
 export async function runAgent(options: AgentOptions): Promise<AgentResult> {
   const run = createRun(options);
+  const { promise, resolve, reject } = Promise.withResolvers<AgentResult>();
+  // An interrupted run is over for the lane at once, whatever it waits for; what is left of it ends at its next step.
+  run.abort.add({
+    stopped: (stop) => {
+      if (stop instanceof RunInterrupted) reject(stop);
+    },
+  });
+  conduct(run).then(resolve, (error: unknown) => {
+    if (!(error instanceof RunInterrupted)) run.options.log.debug({ error }, 'the run ended with an error');
+    reject(error);
+  });
   try {
-    return await conduct(run);
+    return await promise;
   } finally {
     run.abort.close();
     run.deadlines.close();

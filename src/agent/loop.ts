@@ -1,8 +1,8 @@
 // The loop: turns until the model answers without asking for tools; then follow-up messages, if any, in the same run.
 import { readReply } from './assistant.ts';
 import { apologise, cancelled, failed, type End } from './ending.ts';
-import { takeFollowUp, takeHeld, takeSteering } from './inbox.ts';
-import { emit, type Run } from './run.ts';
+import { fetchSteering, takeFollowUp, takeHeld, takeSteering } from './inbox.ts';
+import { emit, write, type Run } from './run.ts';
 import { askModel, endTurn, isEmpty, startTurn, takeTurn } from './turn.ts';
 import { LIMIT } from './wording.ts';
 
@@ -15,7 +15,10 @@ export async function loop(run: Run): Promise<End> {
   for (;;) {
     if (run.turn >= settings.max_steps) return sumUp(run);
     run.abort.check();
-    if (!fresh && (await takeSteering(run))) nudge = false;
+    if (!fresh && (await fetchSteering(run))) {
+      takeSteering(run);
+      nudge = false;
+    }
     fresh = false;
     const outcome = await takeTurn(run, nudge);
     switch (outcome.kind) {
@@ -41,7 +44,11 @@ export async function loop(run: Run): Promise<End> {
 async function goesOn(run: Run): Promise<boolean> {
   if (run.turn >= run.options.settings.max_steps)
     return run.heldSteering.length + run.heldFollowUp.length > 0;
-  return (await takeSteering(run)) || takeFollowUp(run);
+  if (await fetchSteering(run)) takeSteering(run);
+  else if (!(await takeFollowUp(run))) return false;
+  // The answer before them must survive a crash: it will not be given again.
+  await write(run);
+  return true;
 }
 
 /** The step limit: one more call, without tools, for a summary. */
@@ -50,7 +57,7 @@ async function sumUp(run: Run): Promise<End> {
   takeHeld(run);
   startTurn(run);
   const restore = run.transcript.inject(LIMIT);
-  const reply = await askModel(run, false, 0);
+  const reply = await askModel(run, { allowTools: false, emptyRetries: 0 });
   restore();
   if (reply.type === 'failed') {
     return reply.stop === 'aborted' && run.abort.signal.aborted ? cancelled(run, reply) : failed(run, reply);

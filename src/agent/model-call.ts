@@ -2,10 +2,10 @@
 // client does; text that had arrived is not lost.
 import type { Message } from '../domain/messages.ts';
 import type { ModelError, ModelEvent, ModelRequest, ReplyBlock } from '../ports/model.ts';
-import { Cancelled } from './abort.ts';
+import { Cancelled, type Stop } from './abort.ts';
 import { estimateMessages, estimatePrompt } from './context/estimate.ts';
 import { repair } from './pairing.ts';
-import { addUsage, ask, emit, type Run } from './run.ts';
+import { addUsage, ask, type DeltaSink, type Run } from './run.ts';
 
 export type ModelReply = Extract<ModelEvent, { type: 'done' | 'failed' }>;
 
@@ -13,114 +13,134 @@ export type ModelReply = Extract<ModelEvent, { type: 'done' | 'failed' }>;
 const GRACE_MS = 100;
 
 /** Streams one reply for the run's view, emitting its deltas. Never rejects, except with RunInterrupted. */
-export async function callModel(run: Run, allowTools: boolean): Promise<ModelReply> {
-  let request: ModelRequest;
+export function callModel(run: Run, allowTools: boolean): Promise<ModelReply> {
+  const request = requestFor(run, allowTools);
+  return run.options.hooks ? callWithHooks(run, request) : streamReply(run, request, run.sink);
+}
+
+async function callWithHooks(run: Run, request: ModelRequest): Promise<ModelReply> {
   try {
-    request = await buildRequest(run, allowTools);
+    return await streamReply(run, await withHooks(run, request), run.sink);
   } catch (error) {
     if (error instanceof Cancelled) return abortedReply(run, '');
     throw error;
   }
-  const reply = await streamReply(run, request, {
-    text: (delta) => emit(run, { type: 'message_update', delta }),
-    thinking: (delta) => emit(run, { type: 'reasoning_update', delta }),
-    reset: () => emit(run, { type: 'message_reset' }),
-  });
-  addUsage(run, reply.usage);
-  learn(run, request, reply);
-  return reply;
 }
 
-async function buildRequest(run: Run, allowTools: boolean): Promise<ModelRequest> {
-  const { system, base, hooks, signal } = run.options;
-  let messages: Message[] = run.transcript.view as Message[];
-  if (hooks?.transformContext ?? hooks?.convertToModel) {
-    const given = messages;
-    const transformed =
-      (await ask(run, 'transformContext', () => hooks.transformContext?.(given, signal))) ?? given;
-    const converted =
-      (await ask(run, 'convertToModel', () => hooks.convertToModel?.(transformed))) ?? transformed;
-    messages = repair(converted);
-  }
-  const apiKey = hooks?.getApiKey && (await ask(run, 'getApiKey', () => hooks.getApiKey?.(run.model.name)));
-  return {
+function requestFor(run: Run, allowTools: boolean): ModelRequest {
+  const { system, base } = run.options;
+  const request: ModelRequest = {
     system,
-    messages,
+    // Live: a client must not keep it beyond the call.
+    messages: run.transcript.view as Message[],
     tools: run.specs,
     allowTools: allowTools && run.specs.length > 0,
     cacheKey: base.cacheKey,
+  };
+  if (run.thinking !== undefined) request.thinking = run.thinking;
+  return request;
+}
+
+async function withHooks(run: Run, request: ModelRequest): Promise<ModelRequest> {
+  const { hooks, signal } = run.options;
+  let { messages } = request;
+  if (hooks?.transformContext) {
+    messages =
+      (await ask(run, 'transformContext', () => hooks.transformContext?.(messages, signal))) ?? messages;
+  }
+  if (hooks?.convertToModel) {
+    messages = (await ask(run, 'convertToModel', () => hooks.convertToModel?.(messages))) ?? messages;
+  }
+  const apiKey = hooks?.getApiKey && (await ask(run, 'getApiKey', () => hooks.getApiKey?.(run.model.name)));
+  return {
+    ...request,
+    messages: messages === request.messages ? messages : repair(messages),
     ...(apiKey === undefined ? {} : { apiKey }),
-    ...(run.thinking === undefined ? {} : { thinking: run.thinking }),
   };
 }
 
-export interface DeltaSink {
-  text(delta: string): void;
-  thinking(delta: string): void;
-  reset(): void;
-}
-
 /** The stream's end as a value. Rejects with RunInterrupted only. */
-export async function streamReply(run: Run, request: ModelRequest, sink: DeltaSink): Promise<ModelReply> {
-  const { abort, model } = run;
-  let text = '';
-  let left = false;
-
-  async function pump(): Promise<ModelReply> {
-    try {
-      for await (const event of model.stream(request, abort.signal)) {
-        if (left) break;
-        switch (event.type) {
-          case 'text':
-            text += event.delta;
-            sink.text(event.delta);
-            break;
-          case 'thinking':
-            sink.thinking(event.delta);
-            break;
-          case 'reset':
-            text = '';
-            sink.reset();
-            break;
-          default:
-            return event;
-        }
-      }
-      return failedReply(run, text, {
-        kind: 'network',
-        message: 'The stream ended without an end.',
-        retryable: true,
-      });
-    } catch (error) {
-      // Against the port's contract; the run must survive it all the same.
-      const message = error instanceof Error ? error.message : String(error);
-      return failedReply(run, text, { kind: 'network', message: message.slice(0, 500), retryable: false });
-    }
-  }
-
-  return new Promise<ModelReply>((resolve, reject) => {
-    let grace: AbortController | undefined;
-    const leave = () => {
-      left = true;
-      resolve(abortedReply(run, text));
-    };
-    const takeBack = abort.onAbort((stop) => {
+export function streamReply(run: Run, request: ModelRequest, sink: DeltaSink): Promise<ModelReply> {
+  const { abort, options } = run;
+  const { promise, resolve, reject } = Promise.withResolvers<ModelReply>();
+  const state: StreamState = { text: '', left: false };
+  let grace: AbortController | undefined;
+  const waiting = {
+    stopped(stop: Stop) {
       if (!(stop instanceof Cancelled)) {
-        left = true;
+        state.left = true;
         reject(stop);
         return;
       }
       grace = new AbortController();
-      run.options.clock.sleep(GRACE_MS, grace.signal).then(leave, () => {
-        // The stream ended within its grace.
-      });
+      options.clock.sleep(GRACE_MS, grace.signal).then(
+        () => {
+          state.left = true;
+          resolve(abortedReply(run, state.text));
+        },
+        () => {
+          // The stream ended within its grace.
+        },
+      );
+    },
+  };
+  abort.add(waiting);
+  pump(run, request, sink, state).then((reply) => {
+    abort.remove(waiting);
+    grace?.abort('ended');
+    resolve(reply.type === 'failed' && abort.signal.aborted ? abortedReply(run, state.text, reply) : reply);
+  }, reject);
+  return promise;
+}
+
+interface StreamState {
+  /** Text that has arrived. */
+  text: string;
+  /** Nobody waits any more. */
+  left: boolean;
+}
+
+async function pump(
+  run: Run,
+  request: ModelRequest,
+  sink: DeltaSink,
+  state: StreamState,
+): Promise<ModelReply> {
+  try {
+    for await (const event of run.model.stream(request, run.abort.signal)) {
+      if (state.left) break;
+      switch (event.type) {
+        case 'text':
+          state.text += event.delta;
+          sink.text(event.delta);
+          break;
+        case 'thinking':
+          sink.thinking(event.delta);
+          break;
+        case 'reset':
+          state.text = '';
+          sink.reset();
+          break;
+        default:
+          addUsage(run, event.usage);
+          learn(run, request, event);
+          return event;
+      }
+    }
+    return failedReply(run, state.text, {
+      kind: 'network',
+      message: 'The stream ended without an end.',
+      retryable: true,
     });
-    pump().then((reply) => {
-      takeBack();
-      grace?.abort();
-      resolve(reply.type === 'failed' && abort.signal.aborted ? abortedReply(run, text, reply) : reply);
-    }, reject);
-  });
+  } catch (error) {
+    // Against the port's contract; the run must survive it all the same.
+    const message = error instanceof Error ? error.message : String(error);
+    return failedReply(run, state.text, {
+      kind: 'network',
+      message: message.slice(0, 500),
+      retryable: false,
+    });
+  }
 }
 
 function failedReply(run: Run, text: string, error: ModelError): ModelReply {
@@ -140,11 +160,15 @@ function abortedReply(run: Run, text: string, reply?: ModelReply): ModelReply {
 
 const textContent = (text: string): ReplyBlock[] => (text === '' ? [] : [{ type: 'text', text }]);
 
+/** In small requests fixed costs dominate: they say nothing about text. */
+const WORTH_LEARNING_TOKENS = 200;
+
 /** What the model counted against what was estimated, now and then. */
 function learn(run: Run, request: ModelRequest, reply: ModelReply): void {
   const { calibration, options } = run;
+  const actual = reply.usage?.input ?? 0;
   const now = options.clock.now();
-  if (!reply.usage || reply.usage.input === 0 || !calibration.due(reply.model, now)) return;
+  if (actual < WORTH_LEARNING_TOKENS || !calibration.due(reply.model, now)) return;
   const estimated = estimatePrompt(request.system, request.tools) + estimateMessages(request.messages);
-  calibration.learn(reply.model, estimated, reply.usage.input, now);
+  calibration.learn(reply.model, estimated, actual, now);
 }

@@ -11,10 +11,8 @@ export async function runPostProcess(run: Run, started: ReadonlySet<string>): Pr
     if (tool.stage !== 'post_process' || (started.has(callId) && !tool.idempotent)) continue;
     // The answer is there: a cancel only leaves out what comes after it.
     if (run.abort.cancelled()) return;
-    await write(run, [{ v: 1, kind: 'tool_start', call_id: callId }]);
-    const { status, content } = await runTool(run, tool, {}, callId, (text) => {
-      log.debug({ tool: tool.name, text }, 'post-process tool');
-    });
+    await write(run, { v: 1, kind: 'tool_start', call_id: callId });
+    const { status, content } = await runTool(run, tool, {}, callId, run.options.clock.now());
     if (status === 'error') log.warn({ tool: tool.name, result: content }, 'a post-process tool failed');
   }
 }

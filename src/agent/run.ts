@@ -1,11 +1,11 @@
 // The state of one run, and the few things that every part of the loop does with it: emit, journal, ask a hook.
-import type { RunEventBody } from '../domain/events.ts';
+import type { RunEvent, RunEventBody } from '../domain/events.ts';
 import type { Sender } from '../domain/inbound.ts';
 import type { Message, Usage } from '../domain/messages.ts';
 import type { ModelClient, ModelRequest, ToolSpec } from '../ports/model.ts';
 import type { JournalEntry } from '../ports/store.ts';
 import type { Tool } from '../ports/tool.ts';
-import { Cancelled, RunInterrupted, createAbort, type Abort } from './abort.ts';
+import { Cancelled, RunInterrupted, createAbort, type Abort, type Stop } from './abort.ts';
 import { createBreakers, type Breakers } from './breakers.ts';
 import { createCalibration, type Calibration } from './context/calibration.ts';
 import { createDeadlines, type Deadlines } from './deadlines.ts';
@@ -44,6 +44,14 @@ export interface Run {
   turnOpen: boolean;
   /** The model said "too long", and nothing helped. */
   overflowed: boolean;
+  /** Where the deltas of a reply go. */
+  readonly sink: DeltaSink;
+}
+
+export interface DeltaSink {
+  text(delta: string): void;
+  thinking(delta: string): void;
+  reset(): void;
 }
 
 export interface Context {
@@ -59,7 +67,7 @@ export interface Context {
 export function createRun(options: AgentOptions): Run {
   const { settings, log, clock } = options;
   const offered = offeredTools(options);
-  return {
+  const run: Run = {
     options,
     abort: createAbort(options.signal, (error) => {
       log.debug({ error }, 'work that a stopped run left behind failed');
@@ -85,7 +93,13 @@ export function createRun(options: AgentOptions): Run {
     context: { history: options.messages, from: 0, summary: options.summary },
     turnOpen: false,
     overflowed: false,
+    sink: {
+      text: (delta) => emit(run, { type: 'message_update', delta }),
+      thinking: (delta) => emit(run, { type: 'reasoning_update', delta }),
+      reset: () => emit(run, { type: 'message_reset' }),
+    },
   };
+  return run;
 }
 
 function offeredTools({ tools, log }: AgentOptions): Tool[] {
@@ -99,16 +113,25 @@ function offeredTools({ tools, log }: AgentOptions): Tool[] {
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+/** `body` is made for this call: it is completed in place. */
 export function emit(run: Run, body: RunEventBody): void {
-  const { conversation, run: id } = run.options.base;
-  run.options.emit({ ...body, conversation, run: id, turn: run.turn });
+  const { abort, options, turn } = run;
+  // A run that was interrupted has no say any more.
+  if (abort.signal.aborted && abort.signal.reason !== 'cancel') return;
+  const event = body as RunEvent;
+  event.conversation = options.base.conversation;
+  event.run = options.base.run;
+  event.turn = turn;
+  options.emit(event);
 }
 
-/** Writes to the journal what is unwritten, then the given entries. Rejects with the lane's rejection. */
-export function write(run: Run, entries: JournalEntry[]): Promise<void> {
-  const batch = run.unwritten.length === 0 ? entries : [...run.unwritten, ...entries];
+/** Writes to the journal what is unwritten, then the entry. Rejects with the lane's rejection. */
+export function write(run: Run, entry?: JournalEntry): Promise<void> {
+  const batch = run.unwritten;
+  if (entry) batch.push(entry);
+  if (batch.length === 0) return Promise.resolve();
   run.unwritten = [];
-  return batch.length === 0 ? Promise.resolve() : run.abort.race(run.options.journal(batch));
+  return run.options.journal(batch);
 }
 
 /** Calls a hook. If it throws, that is logged and undefined comes back; only the end of the run passes through. */
@@ -123,7 +146,7 @@ export async function ask<T>(run: Run, hook: string, call: () => T | Promise<T>)
   }
 }
 
-export const isStop = (error: unknown): error is Cancelled | RunInterrupted =>
+export const isStop = (error: unknown): error is Stop =>
   error instanceof Cancelled || error instanceof RunInterrupted;
 
 export function addUsage(run: Run, usage: Usage | undefined): void {

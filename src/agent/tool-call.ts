@@ -1,7 +1,7 @@
 // One tool call: prepare → execute → finalize. Whatever happens in it, a result comes out, paired by the call's id.
 import type { ToolResultBlock } from '../domain/messages.ts';
 import { fail, type Tool, type ToolContext, type ToolResult } from '../ports/tool.ts';
-import { Cancelled } from './abort.ts';
+import { Cancelled, type Stop } from './abort.ts';
 import type { Call } from './assistant.ts';
 import type { BreakerRecord } from './breakers.ts';
 import { ask, emit, isStop, type Run } from './run.ts';
@@ -13,7 +13,7 @@ export interface Prepared {
   record: BreakerRecord;
   startedMs: number;
   /** Set if the call must not be made: its result. */
-  refused?: ToolResult;
+  refused: ToolResult | undefined;
 }
 
 export interface Finished {
@@ -26,14 +26,19 @@ export interface Finished {
 }
 
 /** Unusable arguments, then breakers, then the hook: the first that objects decides. */
-export async function prepare(run: Run, call: Call): Promise<Prepared> {
+export function prepare(run: Run, call: Call): Prepared | Promise<Prepared> {
   emit(run, { type: 'tool_execution_start', call: call.block });
   const startedMs = run.options.clock.now();
   const { record, refusal } = run.breakers.begin(call.block.name, call.key);
-  const objection =
-    call.problem ?? refusal ?? (run.options.hooks?.beforeToolCall && (await blocked(run, call)));
-  if (objection === undefined) return { call, record, startedMs };
-  return { call, record, startedMs, refused: fail(objection) };
+  const prepared = (objection: string | undefined): Prepared => ({
+    call,
+    record,
+    startedMs,
+    refused: objection === undefined ? undefined : fail(objection),
+  });
+  const objection = call.problem ?? refusal;
+  if (objection !== undefined || !run.options.hooks?.beforeToolCall) return prepared(objection);
+  return blocked(run, call).then(prepared);
 }
 
 async function blocked(run: Run, call: Call): Promise<string | undefined> {
@@ -57,15 +62,18 @@ const infoOf = (run: Run, { block, args, tool }: Call) => ({
 });
 
 /** Runs the tool under its timeout and the run's signal. Rejects with RunInterrupted only. */
-export async function execute(run: Run, { call }: Prepared): Promise<ToolResult> {
-  const result = await runTool(run, call.tool!, call.args, call.block.id, (text) =>
-    emit(run, { type: 'tool_execution_progress', call_id: call.block.id, text }),
-  );
+export function execute(run: Run, { call, startedMs }: Prepared): Promise<ToolResult> {
+  const result = runTool(run, call.tool!, call.args, call.block.id, startedMs);
+  return run.options.hooks?.afterToolCall ? amended(run, call, result) : result;
+}
+
+async function amended(run: Run, call: Call, executed: Promise<ToolResult>): Promise<ToolResult> {
   const { hooks, signal } = run.options;
-  if (!hooks?.afterToolCall || signal.aborted) return result;
+  const result = await executed;
+  if (signal.aborted) return result;
   try {
     const fields = await ask(run, 'afterToolCall', () =>
-      hooks.afterToolCall?.(infoOf(run, call), result, signal),
+      hooks?.afterToolCall?.(infoOf(run, call), result, signal),
     );
     return fields ? { ...result, ...fields } : result;
   } catch (error) {
@@ -75,18 +83,47 @@ export async function execute(run: Run, { call }: Prepared): Promise<ToolResult>
 }
 
 /** A tool that throws, hangs, or answers nonsense gives an error result; one that ignores the signal is left behind. */
-export async function runTool(
+export function runTool(
   run: Run,
   tool: Tool,
   args: Record<string, unknown>,
   callId: string,
-  progress: (text: string) => void,
+  startedMs: number,
 ): Promise<ToolResult> {
   const { abort, deadlines, options } = run;
   const { conversation, account, group } = options.base;
+  const { log, settings } = options;
+  const { promise, resolve, reject } = Promise.withResolvers<ToolResult>();
   const controller = new AbortController();
-  const timeoutMs = tool.timeoutMs ?? options.settings.tool_timeout_ms;
+  const timeoutMs = tool.timeoutMs ?? settings.tool_timeout_ms;
   let over = false;
+  const end = () => {
+    over = true;
+    abort.remove(waiting);
+    if (timeoutMs > 0) deadlines.remove(waiting);
+  };
+  const waiting = {
+    atMs: startedMs + timeoutMs,
+    expired() {
+      end();
+      resolve(fail(timedOut(timeoutMs)));
+      controller.abort('timeout');
+    },
+    stopped(stop: Stop) {
+      end();
+      if (stop instanceof Cancelled) resolve(fail(CANCELLED_DURING));
+      else reject(stop);
+      controller.abort(options.signal.reason);
+    },
+  };
+  const settled = (result: unknown) => {
+    if (over) {
+      log.debug({ tool: tool.name }, 'a tool ended after it was stopped');
+      return;
+    }
+    end();
+    resolve(isToolResult(result) ? result : fail(`The tool ${tool.name} gave no usable result.`));
+  };
   const context: ToolContext = {
     conversation,
     account,
@@ -95,49 +132,24 @@ export async function runTool(
     callId,
     signal: controller.signal,
     progress: (text) => {
-      if (!over) progress(text);
+      if (!over) emit(run, { type: 'tool_execution_progress', call_id: callId, text });
     },
-    log: options.log,
+    log,
   };
-  return new Promise<ToolResult>((resolve, reject) => {
-    const finish = (end: () => void) => {
-      over = true;
-      takeBackAbort();
-      takeBackDeadline();
-      end();
-    };
-    const stop = (reason: unknown, end: () => void) => {
-      finish(end);
-      controller.abort(reason);
-    };
-    const takeBackDeadline =
-      timeoutMs > 0
-        ? deadlines.watch(timeoutMs, () => stop('timeout', () => resolve(fail(timedOut(timeoutMs)))))
-        : () => {};
-    let takeBackAbort = () => {};
-    takeBackAbort = abort.onAbort((reason) =>
-      stop(options.signal.reason, () =>
-        reason instanceof Cancelled ? resolve(fail(CANCELLED_DURING)) : reject(reason),
-      ),
-    );
-    if (over) return;
-    attempt(tool, args, context).then((result) => {
-      if (over)
-        options.log.debug({ tool: tool.name, status: result.status }, 'a tool ended after it was stopped');
-      else finish(() => resolve(result));
-    }, reject);
-  });
+  if (timeoutMs > 0) deadlines.add(waiting);
+  abort.add(waiting);
+  try {
+    tool.execute(args, context).then(settled, (error: unknown) => settled(thrown(tool, error)));
+  } catch (error) {
+    settled(thrown(tool, error));
+  }
+  return promise;
 }
 
-async function attempt(tool: Tool, args: Record<string, unknown>, context: ToolContext): Promise<ToolResult> {
-  try {
-    const result: unknown = await tool.execute(args, context);
-    return isToolResult(result) ? result : fail(`The tool ${tool.name} gave no usable result.`);
-  } catch (error) {
-    const message = error instanceof Error ? error.message || error.name : String(error);
-    return fail(`The tool ${tool.name} failed: ${message}`);
-  }
-}
+const thrown = (tool: Tool, error: unknown): ToolResult =>
+  fail(
+    `The tool ${tool.name} failed: ${error instanceof Error ? error.message || error.name : String(error)}`,
+  );
 
 function isToolResult(value: unknown): value is ToolResult {
   if (typeof value !== 'object' || value === null) return false;

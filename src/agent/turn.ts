@@ -23,7 +23,8 @@ export type TurnOutcome =
 export async function takeTurn(run: Run, nudged: boolean): Promise<TurnOutcome> {
   startTurn(run);
   const restore = nudged ? run.transcript.inject(NUDGE) : undefined;
-  const reply = await askModel(run, true, nudged ? 0 : run.options.settings.empty_reply_retries);
+  const emptyRetries = nudged ? 0 : run.options.settings.empty_reply_retries;
+  const reply = await askModel(run, { allowTools: true, emptyRetries });
   restore?.();
   if (reply.type === 'failed') {
     const end =
@@ -42,11 +43,11 @@ export async function takeTurn(run: Run, nudged: boolean): Promise<TurnOutcome> 
   run.unwritten.push({ v: 1, kind: 'assistant', message, model, stop, ...(usage ? { usage } : {}) });
   if (calls.length > 0) {
     run.aside = text.trim();
-    return runTools(run, calls, { stop, usage, model });
+    return await runTools(run, calls, { stop, usage, model });
   }
   run.finals.push(text.trim());
   run.aside = '';
-  const end = await afterTurn(run, []);
+  const end = hasTurnHooks(run) ? await afterTurn(run, []) : undefined;
   endTurn(run, stop, reply);
   return end ? { kind: 'end', end } : { kind: 'text', stop };
 }
@@ -65,7 +66,8 @@ export async function runTools(
   done?: Done,
 ): Promise<TurnOutcome> {
   const batch = await runBatch(run, calls, done);
-  const end = batch.failing === undefined ? await afterTurn(run, batch.results) : undefined;
+  const end =
+    batch.failing === undefined && hasTurnHooks(run) ? await afterTurn(run, batch.results) : undefined;
   endTurn(run, stop, { usage, model });
   if (batch.failing !== undefined) {
     return {
@@ -106,14 +108,32 @@ export function endTurn(run: Run, stop: StopReason, { usage, model }: Omit<TurnE
   });
 }
 
+interface Asking {
+  allowTools: boolean;
+  /** How often to ask again, silently, when nothing comes. */
+  emptyRetries: number;
+}
+
 /** One reply: after an overflow the context is made to fit and the call made again; so are calls that brought nothing. */
-export async function askModel(run: Run, allowTools: boolean, emptyRetries: number): Promise<ModelReply> {
+export function askModel(run: Run, asking: Asking): Promise<ModelReply> {
   emit(run, { type: 'message_start', role: 'assistant' });
+  return callModel(run, asking.allowTools).then((reply) =>
+    isOverflow(reply) || (reply.type === 'done' && isEmpty(reply.content))
+      ? askAgain(run, reply, asking)
+      : reply,
+  );
+}
+
+async function askAgain(
+  run: Run,
+  first: ModelReply,
+  { allowTools, emptyRetries }: Asking,
+): Promise<ModelReply> {
   const again = () => {
     emit(run, { type: 'message_reset' });
     return callModel(run, allowTools);
   };
-  let reply = await callModel(run, allowTools);
+  let reply = first;
   if (isOverflow(reply)) {
     if (await healOverflow(run, reply)) reply = await again();
     run.overflowed = isOverflow(reply);
@@ -134,18 +154,20 @@ export const isEmpty = (content: readonly ReplyBlock[]): boolean =>
       (block.type === 'text' && block.text.trim() !== ''),
   );
 
+const hasTurnHooks = ({ options: { hooks } }: Run) =>
+  hooks?.prepareNextTurn !== undefined || hooks?.shouldStopAfterTurn !== undefined;
+
 /** The hooks after a turn. An End: the run is to stop here. */
 async function afterTurn(run: Run, results: BatchOutcome['results']): Promise<End | undefined> {
   const { hooks } = run.options;
-  if (!hooks?.prepareNextTurn && !hooks?.shouldStopAfterTurn) return undefined;
   const { entries, view } = run.transcript;
   const message = entries.findLast((entry) => entry.message.role === 'assistant')!.message;
   const info = { turn: run.turn, message, results, messages: view, usage: run.usage };
-  const next = await ask(run, 'prepareNextTurn', () => hooks.prepareNextTurn?.(info));
+  const next = await ask(run, 'prepareNextTurn', () => hooks?.prepareNextTurn?.(info));
   if (next?.model) run.model = next.model;
   if (next?.thinking) run.thinking = next.thinking;
   if (next?.context) run.transcript.show(next.context);
-  const stop = await ask(run, 'shouldStopAfterTurn', () => hooks.shouldStopAfterTurn?.(info));
+  const stop = await ask(run, 'shouldStopAfterTurn', () => hooks?.shouldStopAfterTurn?.(info));
   if (!stop) return undefined;
   if (run.aside !== '') run.finals.push(run.aside);
   if (typeof stop === 'object') run.finals.push(stop.reply);

@@ -16,10 +16,17 @@ const SUMMARY_SHARE = 0.15;
 /** However large the system prompt: messages get this part of the budget. */
 const MESSAGES_SHARE = 0.25;
 
+/** What messages may take at least, whatever the system prompt: below it nothing needs to be estimated. */
+export const leastTokens = (run: Run): number => totalOf(run) * MESSAGES_SHARE;
+
+function totalOf(run: Run): number {
+  return totalTokens(windowOf(run), run.options.settings) / run.calibration.factor(run.model.name);
+}
+
 export function budgetOf(run: Run): Budget {
   const { settings } = run.options;
   const factor = run.calibration.factor(run.model.name);
-  const total = totalTokens(windowOf(run), settings) / factor;
+  const total = totalOf(run);
   const messages = Math.max(total - estimatePrompt(run.options.system, run.specs), total * MESSAGES_SHARE);
   return {
     messages,

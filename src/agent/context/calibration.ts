@@ -15,8 +15,6 @@ export interface Calibration {
 /** A wild report (a vendor that counts images or hidden prompts its own way) must not upset the budget. */
 const MIN_FACTOR = 0.5;
 const MAX_FACTOR = 3;
-/** Requests smaller than this say little: fixed costs dominate. */
-const MIN_TOKENS = 200;
 const RELEARN_MS = 30_000;
 
 export function createCalibration(): Calibration {
@@ -26,7 +24,7 @@ export function createCalibration(): Calibration {
     factor: (model) => models.get(model)?.factor ?? 1,
     due: (model, nowMs) => nowMs - (models.get(model)?.at ?? -Infinity) >= RELEARN_MS,
     learn(model, estimated, actual, nowMs) {
-      if (estimated < MIN_TOKENS || actual <= 0) return;
+      if (estimated <= 0) return;
       const factor = Math.min(MAX_FACTOR, Math.max(MIN_FACTOR, actual / estimated));
       models.set(model, { factor, at: nowMs });
     },

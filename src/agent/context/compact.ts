@@ -3,7 +3,7 @@
 import type { Block, Message } from '../../domain/messages.ts';
 import { textOf } from '../../domain/messages.ts';
 import { streamReply } from '../model-call.ts';
-import { addUsage, type Run } from '../run.ts';
+import type { Run } from '../run.ts';
 import { truncateText } from '../truncate.ts';
 import { windowOf } from './budget.ts';
 import { estimateText } from './estimate.ts';
@@ -32,7 +32,6 @@ export async function summarise(
   let summary = previous;
   for (const piece of pieces) {
     const reply = await streamReply(run, requestFor(run, piece, summary, maxTokens), silent);
-    addUsage(run, reply.usage);
     run.abort.check();
     if (reply.type === 'failed') {
       const { model, log } = { model: reply.model, log: run.options.log };

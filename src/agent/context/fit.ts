@@ -2,7 +2,7 @@
 // makes models repeat them (except when the model itself says that it is too long: overflow.ts).
 import type { Message } from '../../domain/messages.ts';
 import { emit, type Run } from '../run.ts';
-import { budgetOf } from './budget.ts';
+import { budgetOf, leastTokens } from './budget.ts';
 import { summarise } from './compact.ts';
 import { estimateMessage, estimateMessages, estimateText } from './estimate.ts';
 
@@ -15,9 +15,11 @@ export async function fitContext(run: Run): Promise<void> {
   const forced = history.findLastIndex((message) => message.compact) + 1;
   const tooMany = starts.length > options.settings.max_context_turns;
   const chain = transcript.entries.map(({ message }) => message);
+  if (forced === 0 && !tooMany) {
+    if (mostTokens([...history, ...chain]) + (summary?.length ?? 0) <= leastTokens(run)) return;
+  }
   const budget = budgetOf(run);
   if (forced === 0 && !tooMany) {
-    if (mostTokens([...history, ...chain]) + (summary?.length ?? 0) <= budget.messages) return;
     const tokens = estimateMessages(history) + estimateMessages(chain) + estimateText(summary ?? '');
     if (tokens <= budget.messages) return;
   }
