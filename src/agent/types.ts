@@ -23,7 +23,7 @@ export interface AgentPrompt {
   sender?: Sender;
 }
 
-/** `compact`: the model found the context too long here; what is before it, and itself, is summed up by the next run. */
+/** `compact`: as HistoryEntry has it. */
 export type ContextMessage = Message & { compact?: boolean };
 
 export interface AgentOptions {

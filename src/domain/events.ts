@@ -35,7 +35,7 @@ export type RunEventBody =
   | { type: 'steered'; messages: string[] }
   | { type: 'turn_end'; stop: StopReason; usage?: Usage; model?: string }
   | { type: 'compacted'; dropped: number; summary: boolean }
-  /** `code` is from the error catalogue; `message` is the sentence that the user gets. */
+  /** `code` is from the error catalogue or names a fixed sentence; `message` is the sentence that the user gets. */
   | { type: 'error'; code: string; message: string }
   | { type: 'agent_cancelled' }
   /** The last event of a run, published after its commit. `reply` is what the user gets. */
