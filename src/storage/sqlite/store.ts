@@ -161,7 +161,12 @@ export function createStore(db: Database, conversations: Conversations, signals:
               .map(({ body }) => JSON.parse(body) as InboundMessage);
             journal = journaled.all(key).map(({ body }) => JSON.parse(body) as JournalEntry);
             if (journal.length === 0 && before.cancelled === 0) {
-              const { messages, last } = joinable(key, before.taken, limit - inbox.length, false);
+              const { messages, last } = joinable(
+                key,
+                before.taken,
+                Math.max(0, limit - inbox.length),
+                false,
+              );
               if (messages.length > 0) take.run(last, key);
               inbox.push(...messages);
             }
