@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { ChannelMessage } from '../../src/ports/channel.ts';
 
 /** Longest message, in characters. */
-export const MAX_TEXT_CHARS = 100_000;
+const MAX_TEXT_CHARS = 100_000;
 
 /** An id that the page made: 128 bits or more as base64url. */
 const randomId = (what: string) =>

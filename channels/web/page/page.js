@@ -16,6 +16,7 @@ const MAX_TITLE_CHARS = 60;
 /** A hidden page with nothing going on lets its connection go after this long. */
 const HIDDEN_MS = 60_000;
 const MAX_SPOKEN_CHARS = 2_000;
+const COMMAND = /^[/／][a-z]+$/i;
 
 /** @param {string} account @param {() => Promise<void>} signInAgain */
 export function createPage(account, signInAgain) {
@@ -101,7 +102,10 @@ export function createPage(account, signInAgain) {
     const message = { id: randomId(), chat: chat.id, text, at: Date.now(), sent: false };
     chat.transcript.add({ ...message, state: 'sending' });
     const known = chats.all().find(({ id }) => id === chat.id);
-    chats.touch({ id: chat.id, title: known?.title ?? titleOf(text), at: message.at });
+    // A command is no title, and alone no conversation.
+    if (known || !COMMAND.test(text)) {
+      chats.touch({ id: chat.id, title: known?.title ?? titleOf(text), at: message.at });
+    }
     outbox.add(message);
     scroll.follow();
     draw();

@@ -10,7 +10,7 @@ import { currentLanguage, duration, problemText, t } from './strings.js';
 /** @typedef {import('./history.js').AssistantItem} AssistantItem */
 /** @typedef {import('./history.js').Part} Part */
 /** @typedef {{ element: HTMLElement, type: string, update: (part: any, live: boolean) => void, tick?: () => void }} PartView */
-/** @typedef {{ element: HTMLElement, rev: number, update: (item: any) => void, tick?: () => void }} ItemView */
+/** @typedef {{ element: HTMLElement, rev: number, item: Item, update: (item: any) => void, tick?: () => void }} ItemView */
 
 /**
  * @param {HTMLElement} listElement
@@ -30,8 +30,9 @@ export function createTranscriptView(listElement, actions) {
       for (const item of items) {
         const view = views.get(item.key) ?? createItemView(item, actions);
         next.set(item.key, view);
-        if (view.rev !== item.rev) {
+        if (view.item !== item || view.rev !== item.rev) {
           view.update(item);
+          view.item = item;
           view.rev = item.rev;
         }
         if (view.element === place) place = place.nextSibling;
@@ -57,7 +58,7 @@ function createItemView(item, actions) {
   if (item.kind === 'user') return createUserView(item, actions);
   if (item.kind === 'assistant') return createAssistantView(item);
   const element = h('li', { class: 'item notice' }, h('p', {}, item.text));
-  return { element, rev: item.rev, update: () => undefined };
+  return { element, item, rev: item.rev, update: () => undefined };
 }
 
 /** @param {UserItem} first @param {{ onRetry: (id: string) => void, onEdit: (id: string) => void }} actions @returns {ItemView} */
@@ -86,7 +87,7 @@ function createUserView(first, actions) {
     );
   }
   update(first);
-  return { element, rev: first.rev, update };
+  return { element, item: first, rev: first.rev, update };
 }
 
 /** @param {AssistantItem} first @returns {ItemView} */
@@ -147,6 +148,7 @@ function createAssistantView(first) {
   update(first);
   return {
     element,
+    item: first,
     rev: first.rev,
     update,
     tick: () => {
