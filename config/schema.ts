@@ -9,7 +9,7 @@ const share = z.number().positive().max(1);
 const threshold = z.number().int().nonnegative();
 const busyMode = z.enum(['steer', 'followup', 'collect', 'interrupt']);
 
-export const serverSchema = z.strictObject({
+const serverSchema = z.strictObject({
   host: z.string().default('127.0.0.1'),
   port: z.number().int().min(0).max(65535).default(3000),
   public_url: z.string().default(''),
@@ -19,14 +19,14 @@ export const serverSchema = z.strictObject({
   log_level: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
 });
 
-export const storageSchema = z.strictObject({
+const storageSchema = z.strictObject({
   url: z.string().default(''),
   data_dir: z.string().default('./data'),
   history_ttl_days: z.number().nonnegative().default(0),
   dedupe_hours: z.number().positive().default(48),
 });
 
-export const workersSchema = z.strictObject({
+const workersSchema = z.strictObject({
   concurrency: count.default(100),
   lock_seconds: z.number().positive().default(30),
   sweep_seconds: z.number().positive().default(30),
@@ -149,7 +149,7 @@ export const agentSchema = z.strictObject({
   empty_reply_text: z.string().default(''),
 });
 
-export const toolsSchema = z.strictObject({
+const toolsSchema = z.strictObject({
   enabled: z.array(z.string()).default(['now']),
 });
 
@@ -157,7 +157,7 @@ const limits = z
   .strictObject({ per_minute: count.default(600), body_bytes: count.default(1_048_576) })
   .prefault({});
 
-export const webhookChannelSchema = z.strictObject({
+const webhookChannelSchema = z.strictObject({
   type: z.literal('webhook'),
   enabled: z.boolean().default(true),
   secret: z.union([z.string(), z.array(z.string())]).default(''),
@@ -166,16 +166,16 @@ export const webhookChannelSchema = z.strictObject({
   limits,
 });
 
-export const webChannelSchema = z.strictObject({
+const webChannelSchema = z.strictObject({
   type: z.literal('web'),
   enabled: z.boolean().default(true),
   api_keys: z.array(z.string()).default([]),
   limits,
 });
 
-export const channelSchema = z.discriminatedUnion('type', [webhookChannelSchema, webChannelSchema]);
+const channelSchema = z.discriminatedUnion('type', [webhookChannelSchema, webChannelSchema]);
 
-export const deliverySchema = z.strictObject({
+const deliverySchema = z.strictObject({
   concurrency: count.default(50),
   max_attempts: count.default(8),
   base_ms: ms.default(1_000),

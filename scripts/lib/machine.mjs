@@ -50,7 +50,7 @@ function executable(file) {
 }
 
 /** Path of the first candidate there is. */
-export function findProgram(candidates, path = process.env.PATH ?? '') {
+function findProgram(candidates, path = process.env.PATH ?? '') {
   for (const candidate of candidates) {
     const places = isAbsolute(candidate)
       ? [candidate]

@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { fail, say, seconds } from './say.mjs';
 
 /** The first Node that runs our TypeScript as it is and has node:sqlite without a flag in a long-term release. */
-export const NODE_MAJOR = 24;
+const NODE_MAJOR = 24;
 
 /** @returns {Record<string, {version?: string, dev?: boolean, optional?: boolean, devOptional?: boolean}> | undefined} */
 function readLock(file) {
@@ -21,7 +21,7 @@ function readLock(file) {
  * Names of packages that the lockfile wants and node_modules lacks. npm writes node_modules/.package-lock.json last, as
  * the list of what is really there; comparing the two files costs a few milliseconds and no network.
  */
-export function missingPackages(root, { dev }) {
+function missingPackages(root, { dev }) {
   const wanted = readLock(join(root, 'package-lock.json'));
   if (!wanted)
     fail('package-lock.json is missing or damaged: get it back with `git checkout package-lock.json`.');
@@ -38,7 +38,7 @@ function hasDevPackages(root) {
   return Object.values(installed).some((entry) => entry.dev);
 }
 
-export const bundledNode = (root) =>
+const bundledNode = (root) =>
   join(root, 'node_modules', 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 const ownNodeIsEnough = () => Number(process.versions.node.split('.')[0]) >= NODE_MAJOR;
