@@ -82,8 +82,9 @@ export function ensurePackages(root, { dev }) {
 function removeHeaders(root) {
   const packages = join(root, 'node_modules', 'node', 'node_modules');
   if (!existsSync(packages)) return;
-  for (const name of readdirSync(packages))
-    rmSync(join(packages, name, 'include'), { recursive: true, force: true });
+  for (const entry of readdirSync(packages, { withFileTypes: true })) {
+    if (entry.isDirectory()) rmSync(join(packages, entry.name, 'include'), { recursive: true, force: true });
+  }
 }
 
 function reason(root, missing, nodeMissing) {

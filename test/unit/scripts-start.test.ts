@@ -36,7 +36,8 @@ const LOCK = {
 const NPM = `#!/bin/sh
 echo "$@" >> "$PWD/npm-calls"
 [ -n "$NPM_FAILS" ] && { echo "npm error network" >&2; exit 5; }
-mkdir -p node_modules/node/bin
+mkdir -p node_modules/node/bin node_modules/node/node_modules/node-x/include node_modules/node/node_modules/node-x/bin
+cp package-lock.json node_modules/node/node_modules/.package-lock.json
 ln -sf ${process.execPath} node_modules/node/bin/node
 cp package-lock.json node_modules/.package-lock.json
 `;
@@ -121,6 +122,8 @@ describe('npm start', () => {
     expect(second).toEqual({ code: 9, output: `main v24 ["--exit"]\n` });
     expect(npmCalls()).toHaveLength(1);
     expect(npmCalls()[0]).toMatch(/^ci .*--omit=dev/);
+    // The C++ headers of the packaged Node are not kept.
+    expect(readdirSync(join(root, 'node_modules', 'node', 'node_modules', 'node-x'))).toEqual(['bin']);
   });
 
   it('installs anew when the lockfile moved on, and keeps the tools of a developer', async () => {
