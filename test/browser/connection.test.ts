@@ -191,7 +191,10 @@ test('a server that is just starting is waited for', async () => {
   expect(await chat.page.locator('#load-failed').isVisible()).toBe(false);
 });
 
-test('kill -9 in the middle of an answer: the page waits, and shows it once when the server is back', async () => {
+test.each([
+  ['sees it resumed', false],
+  ['comes back when it is over', true],
+])('kill -9 in the middle of an answer; the page %s: it is there once', async (_name, late) => {
   const model = await startModelServer();
   const config = withModel(model.openaiUrl, { workers: { lock_seconds: 1, sweep_seconds: 1 } });
   let real = await startServer({ config });
@@ -201,6 +204,7 @@ test('kill -9 in the middle of an answer: the page waits, and shows it once when
     await chat.page.reload();
     await chat.say('Before');
     await chat.answer();
+    const id = await chat.page.evaluate(() => sessionStorage.getItem('lanekeeper.current.web'));
     model.enqueue({ text: words, stallAfter: 8 });
     await chat.say('Tell me a story');
     await chat.page.locator('.live .markdown', { hasText: 'word1 ' }).waitFor();
@@ -211,8 +215,16 @@ test('kill -9 in the middle of an answer: the page waits, and shows it once when
     // What was written is still there to read.
     expect((await chat.items())[3]).toContain('word1');
     model.enqueue({ text: words });
+    proxy.down = late;
     real = await startServer({ config, dataDir: real.dataDir });
     proxy.target = real.url;
+    if (late) {
+      const conversation = `${real.url}/web/web/conversations/${id}`;
+      await expect
+        .poll(async () => (await fetch(conversation)).json(), { timeout: 20_000 })
+        .toMatchObject({ pending: 0 });
+      proxy.down = false;
+    }
     await expect.poll(async () => (await chat.items())[3], { timeout: 30_000 }).toBe(story);
     await chat.answer(2);
     expect(await chat.items()).toEqual(['Before', 'echo: Before', 'Tell me a story', story]);
