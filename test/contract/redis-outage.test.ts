@@ -263,25 +263,29 @@ describe('Redis storage without Redis', () => {
 
   it('event readers catch up after a reconnect, without loss or repetition', async () => {
     const server = await start();
-    const [a, b] = [await open(server), await open(server)];
+    const [a, b] = [await open(server, { maxEvents: 10_000 }), await open(server, { maxEvents: 10_000 })];
     const subscription = await a.events.subscribe('acct:a', { signal: new AbortController().signal });
     const numbers: number[] = [];
+    const total = 4_000;
     const reading = (async () => {
       for await (const logged of subscription) {
         if ('resync' in logged) throw new Error('resync');
         numbers.push(Number((logged.event as Extract<RunEvent, { type: 'message_update' }>).delta));
-        if (numbers.at(-1) === 299) return;
+        if (numbers.at(-1) === total - 1) return;
       }
     })();
     const admin = new Redis(server.url);
     cleanups.push(async () => admin.disconnect());
-    for (let n = 0; n < 300; n += 1) {
-      // Cuts the readers' connections, several times, in the middle of publishing.
-      if (n % 60 === 30) await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-      await b.events.publish('acct:a', [update('acct:a', `${n}`)]);
+    for (let n = 0; n < total; n += 20) {
+      // Cuts the readers' connections again and again, while events keep coming: also right behind the answer that the
+      // channel is subscribed to.
+      if (n % 400 === 200) await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      await Promise.all(
+        Array.from({ length: 20 }, (_, k) => b.events.publish('acct:a', [update('acct:a', `${n + k}`)])),
+      );
     }
     await reading;
-    expect(numbers).toEqual(Array.from({ length: 300 }, (_, n) => n));
+    expect(numbers).toEqual(Array.from({ length: total }, (_, n) => n));
   });
 
   it('keeps passwords out of logs and errors', async () => {

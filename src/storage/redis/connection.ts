@@ -95,29 +95,34 @@ export function createConnections({ url, log, timeoutMs }: ConnectionOptions): C
 function createCaller(client: Redis, address: string, timeoutMs: number): Connections['call'] {
   let answeredAt = 0;
   let reason: string | undefined;
+  /** Calls that wait for the connection; each looks at it again when told to. */
+  const waiting = new Set<() => void>();
+  const lookAgain = () => {
+    for (const look of waiting) look();
+  };
   client.on('error', (error: Error) => (reason = reasonOf(error)));
-  client.on('ready', () => (reason = undefined));
+  client.on('ready', () => {
+    reason = undefined;
+    lookAgain();
+  });
+  client.on('end', lookAgain);
 
   function ready(): Promise<void> {
     return new Promise((resolve, reject) => {
-      const settle = () => {
+      const settle = (done: () => void) => {
         clearTimeout(timer);
-        client.off('ready', onReady);
-        client.off('end', onEnd);
+        waiting.delete(look);
+        done();
       };
-      const fail = () => {
-        settle();
+      const fail = () =>
         reject(unavailable(`Redis at ${address} cannot be used${reason === undefined ? '' : `: ${reason}`}`));
+      const look = () => {
+        if (client.status === 'ready') settle(resolve);
+        else if (client.status === 'end') settle(fail);
       };
-      const onReady = () => {
-        settle();
-        resolve();
-      };
-      const onEnd = fail;
-      const timer = setTimeout(fail, timeoutMs);
-      client.once('ready', onReady);
-      client.once('end', onEnd);
-      if (client.status === 'end') fail();
+      const timer = setTimeout(() => settle(fail), timeoutMs);
+      waiting.add(look);
+      look();
     });
   }
 

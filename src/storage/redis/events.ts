@@ -73,6 +73,8 @@ export function createEventLog(
       const follower = createFollower(after);
       const subscription = subscriber.listen(conversationKeys(conversation).channel, {
         message: (payload) => follower.live(parsePayload(payload)),
+        // From here on, since messages may come right behind the answer to SUBSCRIBE, ahead of what was missed.
+        detached: () => follower.detach(),
         attached: () => void catchUp().catch(retryLater),
       });
       const stop = () => {
@@ -85,9 +87,9 @@ export function createEventLog(
 
       let catching: Promise<void> = Promise.resolve();
       function catchUp(): Promise<void> {
-        follower.hold();
+        const attachment = follower.attach();
         const next = catching.then(async () =>
-          follower.caughtUp(await read(conversation, follower.position())),
+          follower.caughtUp(await read(conversation, follower.position()), attachment),
         );
         // One after the other, also after one that failed; whoever asked for it handles the failure.
         catching = next.catch(() => undefined);
@@ -122,6 +124,8 @@ function createFollower(after: string | undefined) {
   /** The id up to which everything was handed over. */
   let position = after;
   let held: Entry[] | undefined = [];
+  let attachments = 0;
+  let current: number | undefined;
   let ended = false;
   let wake: (() => void) | undefined;
 
@@ -144,18 +148,31 @@ function createFollower(after: string | undefined) {
   return {
     /** Where to read on, as far as it is an id at all: it came from outside. */
     position: () => (position !== undefined && ID.test(position) ? position : undefined),
-    hold() {
+    /** The channel is subscribed to: what comes is held until caughtUp() is told what came before. */
+    attach(): number {
       held ??= [];
+      attachments += 1;
+      current = attachments;
+      return current;
+    },
+    detach() {
+      held ??= [];
+      current = undefined;
     },
     live(entries: Entry[]) {
       if (held) held.push(...entries);
       else deliver(entries);
     },
-    caughtUp({ floor, last, entries }: { floor: string; last: string; entries: Entry[] }) {
+    caughtUp(
+      { floor, last, entries }: { floor: string; last: string; entries: Entry[] },
+      attachment: number,
+    ) {
       if (position === undefined) position = last;
       else if (!ID.test(position) || compareIds(position, floor) < 0 || compareIds(position, last) > 0) {
         push({ id: last, resync: true });
       } else deliver(entries);
+      // The connection broke meanwhile: the next attachment's reading ends the holding back.
+      if (attachment !== current) return;
       const waiting = held ?? [];
       held = undefined;
       deliver(waiting);

@@ -5,7 +5,9 @@ import type { Connections } from './connection.ts';
 
 interface Listener {
   message(payload: string): void;
-  /** The channel is subscribed to (again): what was published before may have been missed. */
+  /** The connection broke: what is published from now on is missed. */
+  detached?(): void;
+  /** The channel is subscribed to again. Messages may have come before this. */
   attached?(): void;
 }
 
@@ -26,6 +28,10 @@ export function createSubscriber(connections: Connections, log: Logger): Subscri
 
   client.on('message', (channel: string, payload: string) => {
     for (const listener of channels.get(channel) ?? []) listener.message(payload);
+  });
+
+  client.on('close', () => {
+    for (const listeners of channels.values()) for (const listener of listeners) listener.detached?.();
   });
 
   client.on('ready', () => {
