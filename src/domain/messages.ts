@@ -6,7 +6,10 @@ export interface TextBlock {
   text: string;
 }
 
-/** A model's reasoning. Signed blocks are never altered; `field` is the wire name it came under, to send it back. */
+/**
+ * A model's reasoning. Signed blocks are never altered; `field` is the wire name it came under, set if the vendor may
+ * want it back: then it is kept whole.
+ */
 export interface ThinkingBlock {
   type: 'thinking';
   thinking: string;

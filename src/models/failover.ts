@@ -40,13 +40,16 @@ export function createFailover(
     const order = byHealth(clients);
     for (const client of order) {
       const retry = options.retry();
+      // A key given with the request is the first model's.
+      const { apiKey, ...rest } = request;
+      const asked = client === clients[0] && apiKey !== undefined ? request : rest;
       for (let attempt = 0; attempt <= retry.attempts; attempt++) {
         if (shown) {
           yield { type: 'reset' };
           shown = false;
         }
         let last: Failed | undefined;
-        for await (const event of client.stream(request, signal)) {
+        for await (const event of client.stream(asked, signal)) {
           if (event.type === 'failed') last = event;
           else {
             if (event.type === 'done') coolUntil.delete(client);

@@ -58,7 +58,7 @@ export interface ModelError {
 export type ModelEvent =
   | { type: 'text'; delta: string }
   | { type: 'thinking'; delta: string }
-  /** What was streamed so far is void: another attempt starts (emitted by failover only). */
+  /** What was streamed so far is void: another attempt starts, or the text turned out to be reasoning and comes again as such. */
   | { type: 'reset' }
   | {
       type: 'done';

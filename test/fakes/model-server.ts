@@ -23,7 +23,7 @@ import type {
   Vendor,
 } from './model/types.ts';
 
-export type { RecordedRequest, Script, ScriptedCall, ScriptedReply, ScriptRequest } from './model/types.ts';
+export type { RecordedRequest, Script, ScriptedReply, ScriptRequest } from './model/types.ts';
 export { signatureOf } from './model/anthropic-wire.ts';
 
 export interface ModelServerOptions {

@@ -204,6 +204,14 @@ describe('fallbacks', () => {
     expect((await collect(client)).end).toMatchObject({ type: 'failed', error: { kind: 'auth' } });
   });
 
+  it('a key given with the request goes to the first model only', async () => {
+    const first = scripted('a', { fail: error('auth') });
+    const second = scripted('b', 'hello');
+    const { client } = failover([first, second]);
+    await collect(client, request({ apiKey: 'mine' }));
+    expect([first.calls, second.calls]).toEqual([['mine'], [undefined]]);
+  });
+
   it('a model that just failed is passed over until it has cooled down', async () => {
     const first = scripted('a', { fail: error('auth') }, 'back again');
     const second = scripted('b', 'hello');

@@ -1,10 +1,11 @@
 // Configuration → models: which entry is the default, what presets fill in, and that nothing is loaded that is not used.
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from 'vitest';
 import { configSchema, modelSchema, type Config } from '../../config/schema.ts';
 import { createModels } from '../../src/models/index.ts';
-import { PRESETS } from '../../src/models/presets.ts';
+import { PRESETS, type Preset } from '../../src/models/presets.ts';
 import { resolveEntry } from '../../src/models/settings.ts';
 import { collect, fakeClock, fakeLog, request, textIn } from '../fakes/models.ts';
 import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
@@ -222,4 +223,24 @@ describe('loading', () => {
       '@anthropic-ai/sdk',
     ]);
   }, 30_000);
+});
+
+describe('docs/models.md', () => {
+  const docs = readFileSync(new URL('../../docs/models.md', import.meta.url), 'utf8');
+  /** First cells of the table under a heading. */
+  const rows = (heading: string) => {
+    const section = docs.split(`## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+    return [...section.matchAll(/^\| `([\w-]+)` \|/gm)].map((match) => match[1] ?? '');
+  };
+
+  it('names every preset with its model', () => {
+    expect(rows('Presets').sort()).toEqual([...Object.keys(PRESETS), 'none'].sort());
+    for (const [name, preset] of Object.entries<Preset>(PRESETS))
+      if (preset.model) expect(docs).toMatch(new RegExp(`^\\| \`${name}\` .*${preset.model}`, 'm'));
+  });
+
+  it('explains every flag', () => {
+    const flags = Object.keys(modelSchema.shape.flags.unwrap().shape);
+    expect(rows('Flags').sort()).toEqual(flags.sort());
+  });
 });

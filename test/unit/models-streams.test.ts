@@ -182,3 +182,53 @@ describe('a whole answer as JSON, from a gateway that ignores stream', () => {
     expect(textIn(end)).toBe('answer');
   });
 });
+
+describe('the end of a stream', () => {
+  const chunks = [
+    { choices: [{ index: 0, delta: { content: 'answer' } }] },
+    { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+  ];
+
+  it.each([
+    ['no [DONE]', ''],
+    ['[DONE] with something behind it', 'data: [DONE] bye\n\n'],
+    ['a comment', ': keep-alive\n\n'],
+    ['garbage after the finish', 'data: {"oops\n\n'],
+  ])('openai: what the model completed is complete: %s', async (_, tail) => {
+    server.enqueue({ raw: sse(chunks) + tail });
+    const { end } = await collect(clients.openai({ name: '', who: '' }), request({ apiKey: 'key' }));
+    expect(end).toMatchObject({ type: 'done', stop: 'stop' });
+    expect(textIn(end)).toBe('answer');
+  });
+
+  it('openai: a connection cut after the finish', async () => {
+    server.enqueue({ events: chunks, cutAfter: 2 });
+    const { end } = await collect(clients.openai({ name: '', who: '' }), request({ apiKey: 'key' }));
+    expect(end).toMatchObject({ type: 'done', stop: 'stop' });
+  });
+
+  it('anthropic: an error that is only an object under the name of one', async () => {
+    server.enqueue({ raw: 'event: error\ndata: {"type":"overloaded_error","message":"Overloaded"}\n\n' });
+    const { end } = await collect(clients.anthropic(), request({ apiKey: 'key' }));
+    expect(end).toMatchObject({ type: 'failed', error: { kind: 'overloaded', message: 'Overloaded' } });
+  });
+});
+
+describe.each(['openai', 'anthropic'] as const)('%s: an id that the history has already', (vendor) => {
+  it('is replaced', async () => {
+    server.enqueue({ calls: [{ id: 'call_0', name: 'now' }] });
+    const { end } = await collect(
+      clients[vendor]({ name: '', who: '' }),
+      request({
+        apiKey: 'key',
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'x' }] },
+          { role: 'assistant', content: [{ type: 'tool_use', id: 'call_0', name: 'now', input: {} }] },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'call_0', content: 'noon' }] },
+        ],
+      }),
+    );
+    const [call] = callsIn(end);
+    expect(call?.id).toMatch(/^(?:call|toolu)_[0-9a-f]{24}$/);
+  });
+});

@@ -45,7 +45,9 @@ export function createRequestBuilder(entry: ModelEntry): RequestBuilder {
         flags = entry.flags;
         converted = new WeakMap();
       }
-      const messages = arrange(request.messages.flatMap(convert), entry);
+      const wire: WireMessage[] = [];
+      for (const message of request.messages) wire.push(...convert(message));
+      const messages = arrange(wire, entry);
       return {
         model: entry.model,
         stream: true,

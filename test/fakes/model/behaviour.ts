@@ -13,7 +13,7 @@ export function defaultReply(request: ScriptRequest): ScriptedReply {
 }
 
 /** The calls a text asks for with `use:name` or `use:name{json}`. */
-export function callsIn(text: string): ScriptedCall[] {
+function callsIn(text: string): ScriptedCall[] {
   const calls: ScriptedCall[] = [];
   for (const match of text.matchAll(/\buse:([A-Za-z0-9_-]+)/g)) {
     const rest = text.slice(match.index + match[0].length);
