@@ -28,7 +28,7 @@ interface Held {
 }
 
 /** A lease's clock: it never jumps, and ends with the process, as the leases do. */
-export const monotonicMs = (): number => Math.round(performance.now());
+const monotonicMs = (): number => Math.round(performance.now());
 
 export function createConversations(db: Database) {
   const select = db.prepare<ConversationRow>('SELECT * FROM conversations WHERE id = ?');
