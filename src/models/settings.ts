@@ -112,3 +112,13 @@ export const isReady = (entry: ModelEntry): boolean =>
 
 const defined = <Value extends object>(value: Value): Value =>
   Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined)) as Value;
+
+/** The key's header: the vendor's, or none at all for a server without keys, unless the operator sends one of their own. */
+export function authHeaders(key: string, { auth, extraHeaders }: ModelEntry): Record<string, string | null> {
+  const own = Object.keys(extraHeaders).some((name) => name.toLowerCase() === 'authorization');
+  const bearer = key && auth === 'bearer' ? `Bearer ${key}` : null;
+  return {
+    ...((bearer !== null || !own) && { Authorization: bearer }),
+    ...(key && auth === 'x-api-key' && { 'x-api-key': key }),
+  };
+}

@@ -528,3 +528,19 @@ describe('thinking levels', () => {
     expect(openaiBody({ base_url: '', ...settings }, thinking && { thinking })).toMatchObject(expected);
   });
 });
+
+describe('the key', () => {
+  it.each(['openai', 'anthropic'] as const)(
+    '%s: a server without keys gets no header, or the own one',
+    async (vendor) => {
+      await start();
+      const make = vendor === 'openai' ? openai : anthropic;
+      await collect(make({ api_key: '' }));
+      await collect(make({ api_key: '', extra_headers: { authorization: 'Basic abc' } }));
+      const [bare, own] = server?.requests ?? [];
+      expect(bare?.headers).not.toHaveProperty('authorization');
+      expect(bare?.headers).not.toHaveProperty('x-api-key');
+      expect(own?.headers.authorization).toBe('Basic abc');
+    },
+  );
+});

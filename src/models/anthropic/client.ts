@@ -10,7 +10,7 @@ import { createAnthropicStream } from './stream.ts';
 import { createClient, type Attempt } from '../client.ts';
 import { CallError } from '../errors.ts';
 import { createReply } from '../reply.ts';
-import type { ModelEntry } from '../settings.ts';
+import { authHeaders, type ModelEntry } from '../settings.ts';
 import { createTransport } from '../transport.ts';
 
 interface Sdk {
@@ -89,11 +89,6 @@ async function load(entry: ModelEntry): Promise<Sdk> {
   });
   return { client, rawEvents: (response) => Stream.rawEvents(response) };
 }
-
-const authHeaders = (key: string, { auth }: ModelEntry): Record<string, string | null> =>
-  auth === 'x-api-key'
-    ? { Authorization: null, 'x-api-key': key || null }
-    : { Authorization: key ? `Bearer ${key}` : null };
 
 /** Without the /v1 that the SDK adds. */
 const baseUrl = (url: string): string =>

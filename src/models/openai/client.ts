@@ -8,7 +8,7 @@ import { learn } from './adapt.ts';
 import { createRequestBuilder } from './request.ts';
 import { createOpenAIStream } from './stream.ts';
 import { createReply } from '../reply.ts';
-import type { ModelEntry } from '../settings.ts';
+import { authHeaders, type ModelEntry } from '../settings.ts';
 import { createTransport } from '../transport.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
@@ -47,7 +47,7 @@ export function createOpenAIClient(resolved: ModelEntry, { log }: { log: Logger 
       const stream = createOpenAIStream({ reply, keepReasoning, cumulative });
       return {
         async *events() {
-          const headers = { Authorization: key ? `Bearer ${key}` : null };
+          const headers = authHeaders(key, entry);
           const body = builder.build(request) as unknown as Params;
           const chunks = await openai.chat.completions.create(body, { signal, headers });
           for await (const chunk of chunks) {

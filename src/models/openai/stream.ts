@@ -76,15 +76,17 @@ export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIS
       if (!isObject(chunk)) return;
       failIn(chunk);
       usage = usageOf(chunk.usage) ?? usage;
-      const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
-      if (!isObject(choice)) return;
-      failIn(choice);
-      usage = usageOf(choice.usage) ?? usage;
-      // MiniMax ends with the whole message once more; a gateway that does not stream sends nothing else.
-      if (isObject(choice.delta)) delta(choice.delta);
-      else if (isObject(choice.message) && !received) delta(choice.message);
-      const reason = choice.finish_reason;
-      if (typeof reason === 'string' && reason !== '') finish = reason;
+      // One is asked for; some put text and calls into two.
+      for (const choice of Array.isArray(chunk.choices) ? chunk.choices : []) {
+        if (!isObject(choice)) continue;
+        failIn(choice);
+        usage = usageOf(choice.usage) ?? usage;
+        // MiniMax ends with the whole message once more; a gateway that does not stream sends nothing else.
+        if (isObject(choice.delta)) delta(choice.delta);
+        else if (isObject(choice.message) && !received) delta(choice.message);
+        const reason = choice.finish_reason;
+        if (typeof reason === 'string' && reason !== '') finish = reason;
+      }
     },
     get finished() {
       return finish !== undefined;

@@ -55,8 +55,9 @@ export function createToolCalls(): ToolCalls {
   return {
     add(delta) {
       const details = isObject(delta.function) ? delta.function : {};
-      const index = typeof delta.index === 'number' ? delta.index : undefined;
-      const id = typeof delta.id === 'string' ? delta.id : '';
+      const index = indexOf(delta.index);
+      const id =
+        typeof delta.id === 'number' ? String(delta.id) : typeof delta.id === 'string' ? delta.id : '';
       const name = typeof details.name === 'string' ? details.name : '';
       const text = argumentText(details.arguments);
       let call = continued({ index, id, name, text });
@@ -122,6 +123,10 @@ function isComplete(text: string): boolean {
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** A number, even one that comes as text. */
+const indexOf = (value: unknown): number | undefined =>
+  typeof value === 'number' || (typeof value === 'string' && /^\d+$/.test(value)) ? Number(value) : undefined;
 
 function argumentText(value: unknown): string {
   if (typeof value === 'string') return value;
