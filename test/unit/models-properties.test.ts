@@ -1,5 +1,5 @@
 // Properties: how a stream is cut into pieces makes no difference, and no chunk, however odd, breaks a reader.
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createAnthropicStream } from '../../src/models/anthropic/stream.ts';
 import { CallError } from '../../src/models/errors.ts';
