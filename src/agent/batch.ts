@@ -10,11 +10,12 @@ import { execute, finalize, prepare, resultBlock, type Finished, type Prepared }
 import { CANCELLED_BEFORE, HINT, SKIPPED_AT_END, SKIPPED_BY_STEERING } from './wording.ts';
 
 export interface BatchOutcome {
-  results: ToolResultBlock[];
+  /** In call order. */
+  finished: readonly Finished[];
   /** All results asked for the end of the run. */
   terminate: boolean;
   /** A tool that failed too often: the run is to end. */
-  failing?: string;
+  failing: string | undefined;
 }
 
 /** What an interrupted run had of this batch: results by call id. */
@@ -40,9 +41,9 @@ export async function runBatch(run: Run, calls: readonly Call[], done?: Done): P
   const finished = slots as Finished[];
   const failing = finished.findIndex(({ end }) => end);
   return {
-    results: finished.map(({ block }) => block),
+    finished,
     terminate: finished.every(({ terminate }) => terminate),
-    ...(failing === -1 ? {} : { failing: calls[failing]!.block.name }),
+    failing: calls[failing]?.block.name,
   };
 }
 

@@ -20,6 +20,7 @@ const NOT_NEEDED = 'not needed';
 
 export function createDeadlines(clock: Clock, report: (error: unknown) => void): Deadlines {
   const all = new Set<Deadline>();
+  let queued = false;
   let waiting: { untilMs: number; controller: AbortController } | undefined;
 
   // Wakes at the earliest deadline that it knows of. Calls that ended meanwhile cost nothing: it just waits again.
@@ -36,29 +37,32 @@ export function createDeadlines(clock: Clock, report: (error: unknown) => void):
 
   const expire = () => {
     const now = clock.now();
-    let next = Infinity;
     for (const deadline of all) {
-      if (deadline.atMs > now) {
-        next = Math.min(next, deadline.atMs);
-      } else {
-        all.delete(deadline);
-        deadline.expired();
-      }
+      if (deadline.atMs > now) continue;
+      all.delete(deadline);
+      deadline.expired();
     }
-    if (next < Infinity) arm(next);
+    arm();
   };
 
-  const arm = (untilMs: number) => {
+  const arm = () => {
+    queued = false;
+    let next = Infinity;
+    for (const { atMs } of all) next = Math.min(next, atMs);
+    if (next >= (waiting?.untilMs ?? Infinity)) return;
     waiting?.controller.abort(NOT_NEEDED);
     const controller = new AbortController();
-    waiting = { untilMs, controller };
-    wait(untilMs, controller).catch(report);
+    waiting = { untilMs: next, controller };
+    wait(next, controller).catch(report);
   };
 
   return {
     add(deadline) {
       all.add(deadline);
-      if (!waiting || waiting.untilMs > deadline.atMs) arm(deadline.atMs);
+      if (queued || (waiting && waiting.untilMs <= deadline.atMs)) return;
+      // Not at once: a call that is over by then needs no wait.
+      queued = true;
+      queueMicrotask(arm);
     },
     remove(deadline) {
       all.delete(deadline);

@@ -1,5 +1,7 @@
 // The agent: one run of the loop over one conversation. Pure: messages in, events out, everything outside through ports;
 // no timer, no IO. docs/agent-loop.md maps each mechanism to its file, setting and test.
+import { textOf } from '../domain/messages.ts';
+import { fail } from '../ports/tool.ts';
 import { Cancelled, RunInterrupted } from './abort.ts';
 import { checkCall } from './assistant.ts';
 import { fitContext, showContext } from './context/fit.ts';
@@ -14,7 +16,6 @@ import { truncateContent } from './truncate.ts';
 import { runTools } from './turn.ts';
 import type { AgentEntry, AgentOptions, AgentResult } from './types.ts';
 import { CRASHED_DURING } from './wording.ts';
-import { fail } from '../ports/tool.ts';
 
 export { RunInterrupted } from './abort.ts';
 export { createCalibration, type Calibration } from './context/calibration.ts';
@@ -55,7 +56,7 @@ async function conduct(run: Run): Promise<AgentResult> {
   try {
     await fitContext(run);
     showContext(run);
-    end = (resumed.open && (await finishBatch(run, resumed.open))) ?? (await loop(run));
+    end = (resumed.open && (await finishBatch(run, resumed.open))) ?? (await loop(run, resumed.answered));
     if (end.stop !== 'aborted' && end.stop !== 'error') await runPostProcess(run, resumed.postStarted);
   } catch (error) {
     if (!(error instanceof Cancelled)) throw error;
@@ -113,6 +114,7 @@ function recallCalls(run: Run, chain: readonly AgentEntry[]): void {
 /** The batch in which the run was interrupted. A call that had started is made again only if that is harmless. */
 async function finishBatch(run: Run, { entry, calls, done, started }: OpenBatch): Promise<End | undefined> {
   run.transcript.append(entry);
+  run.aside = textOf(entry.message.content).trim();
   const prepared = calls.map((block) => {
     run.transcript.callId(block.id);
     if (started.has(block.id) && !done.has(block.id) && run.tools.get(block.name)?.idempotent !== true) {
@@ -133,7 +135,9 @@ function outcome(run: Run, { status, stop }: End): AgentResult {
   const reply = run.finals.filter((text) => text !== '').join('\n\n');
   emit(run, { type: 'agent_end', status, reply, stop, usage, turns: run.turn });
   return {
-    entries: transcript.entries.map((entry) => keptEntry(entry, options.settings.tool_result_kept_chars)),
+    entries: transcript.entries.map((entry) =>
+      entry.message.role === 'user' ? keptEntry(entry, options.settings.tool_result_kept_chars) : entry,
+    ),
     reply,
     status,
     stop,
@@ -149,13 +153,13 @@ function contextOf(base: number, { from, summary }: NonNullable<Context['kept']>
 
 /** Long results are cut once, here, for good: the prefix of later runs stays byte-stable. */
 function keptEntry(entry: AgentEntry, maxChars: number): AgentEntry {
-  let cut = false;
-  const content = entry.message.content.map((block) => {
+  const { role, content } = entry.message;
+  const kept = content.map((block) => {
     if (block.type !== 'tool_result') return block;
-    const kept = truncateContent(block.content, maxChars);
-    if (kept === block.content) return block;
-    cut = true;
-    return { ...block, content: kept };
+    const cut = truncateContent(block.content, maxChars);
+    return cut === block.content ? block : { ...block, content: cut };
   });
-  return cut ? { ...entry, message: { role: entry.message.role, content } } : entry;
+  return kept.some((block, n) => block !== content[n])
+    ? { ...entry, message: { role, content: kept } }
+    : entry;
 }

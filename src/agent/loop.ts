@@ -6,12 +6,16 @@ import { emit, write, type Run } from './run.ts';
 import { askModel, endTurn, isEmpty, startTurn, takeTurn } from './turn.ts';
 import { LIMIT } from './wording.ts';
 
-/** Rejects with Cancelled, RunInterrupted, or what the journal or the inbox rejected with. */
-export async function loop(run: Run): Promise<End> {
+/**
+ * `answered`: the model's last word is an answer already (a resumed run). Rejects with Cancelled, RunInterrupted, or what
+ * the journal or the inbox rejected with.
+ */
+export async function loop(run: Run, answered: boolean): Promise<End> {
   const { settings, mayBeSilent } = run.options;
+  if (answered && !(await goesOn(run))) return { status: 'done', stop: 'stop' };
   let nudge = false;
   // True when messages were just taken: the inbox need not be asked again.
-  let fresh = false;
+  let fresh = answered;
   for (;;) {
     if (run.turn >= settings.max_steps) return sumUp(run);
     run.abort.check();
@@ -69,7 +73,7 @@ async function sumUp(run: Run): Promise<End> {
     return apologise(run, { key: 'step_limit', stop: 'tool_use', partial: [], model });
   }
   run.transcript.append({ message, at: run.options.clock.now(), model, stop });
-  emit(run, { type: 'message_end', message, ...(usage ? { usage } : {}) });
+  emit(run, { type: 'message_end', message, usage });
   endTurn(run, stop, { usage, model });
   run.finals.push(text.trim());
   return { status: 'done', stop };

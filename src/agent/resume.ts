@@ -15,6 +15,8 @@ export interface Resumed {
   chain: AgentEntry[];
   /** The last assistant message, if it has calls: their results so far, and the calls that had started. */
   open?: OpenBatch;
+  /** The last message is an answer, and nothing came after it. */
+  answered: boolean;
   turns: number;
   usage: Usage;
   /** Texts that answered the user. */
@@ -42,6 +44,7 @@ export function readJournal(journal: readonly JournalEntry[], prompts: AgentProm
     initial: prompts,
     waiting: [],
     chain: [],
+    answered: false,
     turns: 0,
     usage: { input: 0, output: 0, cached: 0 },
     finals: [],
@@ -77,6 +80,8 @@ export function readJournal(journal: readonly JournalEntry[], prompts: AgentProm
         }
     }
   }
+  const last = resumed.open ? undefined : resumed.chain.at(-1);
+  resumed.answered = last?.message.role === 'assistant';
   if (steps[0]?.kind === 'steered') resumed.waiting = [...byId.values()];
   return resumed;
 }

@@ -1,8 +1,9 @@
 // One tool call: prepare → execute → finalize. Whatever happens in it, a result comes out, paired by the call's id.
 import type { ToolResultBlock } from '../domain/messages.ts';
-import { fail, type Tool, type ToolContext, type ToolResult } from '../ports/tool.ts';
+import { fail, type Tool, type ToolResult } from '../ports/tool.ts';
 import { Cancelled, type Stop } from './abort.ts';
 import type { Call } from './assistant.ts';
+import { CallContext } from './call-context.ts';
 import type { BreakerRecord } from './breakers.ts';
 import { ask, emit, isStop, type Run } from './run.ts';
 import { truncateContent } from './truncate.ts';
@@ -91,55 +92,40 @@ export function runTool(
   startedMs: number,
 ): Promise<ToolResult> {
   const { abort, deadlines, options } = run;
-  const { conversation, account, group } = options.base;
-  const { log, settings } = options;
   const { promise, resolve, reject } = Promise.withResolvers<ToolResult>();
-  const controller = new AbortController();
-  const timeoutMs = tool.timeoutMs ?? settings.tool_timeout_ms;
+  const context = new CallContext(run, callId);
+  const timeoutMs = tool.timeoutMs ?? options.settings.tool_timeout_ms;
   let over = false;
-  const end = () => {
+  const end = (stopReason?: unknown) => {
     over = true;
     abort.remove(waiting);
-    if (timeoutMs > 0) deadlines.remove(waiting);
+    deadlines.remove(waiting);
+    context.end(stopReason);
   };
   const waiting = {
     atMs: startedMs + timeoutMs,
     expired() {
-      end();
+      end('timeout');
       resolve(fail(timedOut(timeoutMs)));
-      controller.abort('timeout');
     },
     stopped(stop: Stop) {
-      end();
+      end(options.signal.reason);
       if (stop instanceof Cancelled) resolve(fail(CANCELLED_DURING));
       else reject(stop);
-      controller.abort(options.signal.reason);
     },
   };
   const settled = (result: unknown) => {
     if (over) {
-      log.debug({ tool: tool.name }, 'a tool ended after it was stopped');
+      options.log.debug({ tool: tool.name }, 'a tool ended after it was stopped');
       return;
     }
     end();
     resolve(isToolResult(result) ? result : fail(`The tool ${tool.name} gave no usable result.`));
   };
-  const context: ToolContext = {
-    conversation,
-    account,
-    group,
-    sender: run.sender,
-    callId,
-    signal: controller.signal,
-    progress: (text) => {
-      if (!over) emit(run, { type: 'tool_execution_progress', call_id: callId, text });
-    },
-    log,
-  };
-  if (timeoutMs > 0) deadlines.add(waiting);
-  abort.add(waiting);
   try {
     tool.execute(args, context).then(settled, (error: unknown) => settled(thrown(tool, error)));
+    abort.add(waiting);
+    if (timeoutMs > 0) deadlines.add(waiting);
   } catch (error) {
     settled(thrown(tool, error));
   }

@@ -39,8 +39,8 @@ export async function takeTurn(run: Run, nudged: boolean): Promise<TurnOutcome> 
   const { message, calls, text } = readReply(run, reply.content, reply.stop);
   const { stop, usage, model } = reply;
   run.transcript.append({ message, at: run.options.clock.now(), model, stop });
-  emit(run, { type: 'message_end', message, ...(usage ? { usage } : {}) });
-  run.unwritten.push({ v: 1, kind: 'assistant', message, model, stop, ...(usage ? { usage } : {}) });
+  emit(run, { type: 'message_end', message, usage });
+  run.unwritten.push({ v: 1, kind: 'assistant', message, model, stop, usage });
   if (calls.length > 0) {
     run.aside = text.trim();
     return await runTools(run, calls, { stop, usage, model });
@@ -67,7 +67,7 @@ export async function runTools(
 ): Promise<TurnOutcome> {
   const batch = await runBatch(run, calls, done);
   const end =
-    batch.failing === undefined && hasTurnHooks(run) ? await afterTurn(run, batch.results) : undefined;
+    batch.failing === undefined && hasTurnHooks(run) ? await afterTurn(run, batch.finished) : undefined;
   endTurn(run, stop, { usage, model });
   if (batch.failing !== undefined) {
     return {
@@ -81,8 +81,8 @@ export async function runTools(
 }
 
 /** The tools themselves ended the run: what the assistant said with the calls is the answer, else what they gave. */
-function terminated(run: Run, { results }: BatchOutcome): End {
-  const given = results.map(({ content }) =>
+function terminated(run: Run, { finished }: BatchOutcome): End {
+  const given = finished.map(({ block: { content } }) =>
     typeof content === 'string'
       ? content
       : content.map((part) => (part.type === 'text' ? part.text : '')).join(''),
@@ -100,12 +100,7 @@ export function startTurn(run: Run): void {
 
 export function endTurn(run: Run, stop: StopReason, { usage, model }: Omit<TurnEnd, 'stop'>): void {
   run.turnOpen = false;
-  emit(run, {
-    type: 'turn_end',
-    stop,
-    ...(usage ? { usage } : {}),
-    ...(model === undefined ? {} : { model }),
-  });
+  emit(run, { type: 'turn_end', stop, usage, model });
 }
 
 interface Asking {
@@ -158,10 +153,11 @@ const hasTurnHooks = ({ options: { hooks } }: Run) =>
   hooks?.prepareNextTurn !== undefined || hooks?.shouldStopAfterTurn !== undefined;
 
 /** The hooks after a turn. An End: the run is to stop here. */
-async function afterTurn(run: Run, results: BatchOutcome['results']): Promise<End | undefined> {
+async function afterTurn(run: Run, finished: BatchOutcome['finished']): Promise<End | undefined> {
   const { hooks } = run.options;
   const { entries, view } = run.transcript;
   const message = entries.findLast((entry) => entry.message.role === 'assistant')!.message;
+  const results = finished.map(({ block }) => block);
   const info = { turn: run.turn, message, results, messages: view, usage: run.usage };
   const next = await ask(run, 'prepareNextTurn', () => hooks?.prepareNextTurn?.(info));
   if (next?.model) run.model = next.model;
