@@ -51,6 +51,3 @@ export async function countCommands(url: string, work: () => Promise<void>): Pro
   }
   return { sent, inside };
 }
-
-export const total = (counts: ReadonlyMap<string, number>): number =>
-  [...counts.values()].reduce((sum, count) => sum + count, 0);

@@ -60,14 +60,3 @@ export async function info(client: Redis, section: string): Promise<Map<string, 
   const lines = text.split('\r\n').filter((line) => line.includes(':'));
   return new Map(lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]));
 }
-
-/** Calls by command name since the last CONFIG RESETSTAT, those made inside scripts included. */
-export async function commandCalls(client: Redis): Promise<Map<string, number>> {
-  const stats = await info(client, 'commandstats');
-  const calls = new Map<string, number>();
-  for (const [name, value] of stats) {
-    const count = /calls=(\d+)/.exec(value)?.[1];
-    if (count !== undefined) calls.set(name.replace('cmdstat_', '').replace('|', ' '), Number(count));
-  }
-  return calls;
-}

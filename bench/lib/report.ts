@@ -27,7 +27,7 @@ export function markdown(table: Table): string {
 }
 
 /** The same table with columns aligned, for a terminal. */
-export function aligned(table: Table): string {
+function aligned(table: Table): string {
   const all = [table.columns, ...table.rows];
   const widths = table.columns.map((_, i) => Math.max(...all.map((row) => (row[i] ?? '').length)));
   const pad = (cell: string, i: number): string =>
@@ -37,7 +37,7 @@ export function aligned(table: Table): string {
   return [spaced(table.columns), rule, ...table.rows.map(spaced)].join('\n');
 }
 
-export function machine(): { node: string; cpu: string; cores: number; os: string } {
+function machine(): { node: string; cpu: string; cores: number; os: string } {
   const all = cpus();
   return {
     node: process.version,

@@ -61,6 +61,8 @@ export interface ServerOptions {
   /** Empty: embedded. */
   redisUrl: string;
   modelUrl: string;
+  /** Start as a person would; `pid` is npm's then. */
+  npm?: boolean;
   /** Given to node before the script, such as --cpu-prof. */
   nodeArgs?: string[];
 }
@@ -84,7 +86,10 @@ export async function startServer(options: ServerOptions): Promise<BenchServer> 
   const log = join(dir, 'server.log');
   const out = openSync(log, 'a');
   const started = performance.now();
-  const child = spawn(process.execPath, [...(options.nodeArgs ?? []), join(root, 'src', 'main.ts')], {
+  const [command, args] = options.npm
+    ? ['npm', ['start', '--silent']]
+    : [process.execPath, [...(options.nodeArgs ?? []), join(root, 'scripts', 'start.mjs')]];
+  const child = spawn(command, args, {
     stdio: ['ignore', out, out],
     cwd: root,
     env: { PATH: process.env.PATH, HOME: dir, LANEKEEPER_CONFIG: config, PORT: String(port) },

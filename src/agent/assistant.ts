@@ -79,7 +79,3 @@ export function checkCall(run: Run, block: ToolUseBlock, repaired = false): Call
   if (!checked.ok) return { block, key, tool, args: {}, problem: checked.message };
   return { block, key, tool, args: checked.args };
 }
-
-/** Nothing for the user and nothing to do. Reasoning alone is nothing. */
-export const isEmpty = ({ message, calls, text }: AssistantReply): boolean =>
-  calls.length === 0 && text.trim() === '' && !message.content.some((block) => block.type === 'image');

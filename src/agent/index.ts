@@ -17,10 +17,8 @@ import { runTools } from './turn.ts';
 import type { AgentEntry, AgentOptions, AgentResult } from './types.ts';
 import { CRASHED_DURING } from './wording.ts';
 
-export { RunInterrupted } from './abort.ts';
 export { createCalibration, type Calibration } from './context/calibration.ts';
-export type { AgentHooks } from './hooks.ts';
-export type { AgentEntry, AgentOptions, AgentPrompt, AgentResult } from './types.ts';
+export type { AgentOptions, AgentPrompt, AgentResult } from './types.ts';
 
 /**
  * Runs the agent until it has answered, failed, or was cancelled: all of these are results. Rejects only with

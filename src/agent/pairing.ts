@@ -3,7 +3,7 @@
 // tool_result with its id, in call order, at the start of the next message.
 import type { Block, Message, ToolResultBlock, ToolUseBlock } from '../domain/messages.ts';
 
-export const MISSING_RESULT = 'The result of this call is missing: it may or may not have taken effect.';
+const MISSING_RESULT = 'The result of this call is missing: it may or may not have taken effect.';
 
 /** A call without its result so far; `was` is the id that its result carries. */
 interface OpenCall {

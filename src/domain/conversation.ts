@@ -15,7 +15,3 @@ export function accountOf(conversation: string): string {
   const colon = conversation.indexOf(':');
   return colon === -1 ? conversation : conversation.slice(0, colon);
 }
-
-export function chatOf(conversation: string): string {
-  return conversation.slice(conversation.indexOf(':') + 1);
-}

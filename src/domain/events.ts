@@ -49,4 +49,3 @@ export type RunEventBody =
     };
 
 export type RunEvent = EventBase & RunEventBody;
-export type RunEventType = RunEvent['type'];
