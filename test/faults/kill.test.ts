@@ -176,7 +176,7 @@ async function readUntil(response: Response, pattern: RegExp): Promise<void> {
   const decoder = new TextDecoder();
   let text = '';
   for await (const chunk of response.body!) {
-    text += decoder.decode(chunk as Uint8Array, { stream: true });
+    text += decoder.decode(chunk, { stream: true });
     if (pattern.test(text)) return;
   }
   throw new Error(`the stream ended without ${pattern}: ${text}`);
