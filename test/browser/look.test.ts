@@ -78,13 +78,13 @@ describe('a phone of 360 pixels', () => {
   const tooWide = () =>
     chat.page.evaluate(() => {
       const scrolls = (element: Element) => ['auto', 'scroll'].includes(getComputedStyle(element).overflowX);
-      const wide = [...document.querySelectorAll('body *')].filter((element) => {
+      const beyond = [...document.querySelectorAll('body *')].filter((element) => {
         for (let at = element.parentElement; at; at = at.parentElement) if (scrolls(at)) return false;
         return element.checkVisibility() && Math.round(element.getBoundingClientRect().right) > 360;
       });
       // A page that is too wide makes a phone zoom out.
       return [
-        ...wide.map((element) => element.outerHTML.slice(0, 100)),
+        ...beyond.map((element) => element.outerHTML.slice(0, 100)),
         ...(innerWidth > 360 ? ['the page'] : []),
       ];
     });
