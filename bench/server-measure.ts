@@ -132,18 +132,15 @@ async function bareCall(model: ModelServer, body: string, calls: number): Promis
 export async function measure(backend: Backend, plan: Plan): Promise<ServerFigures> {
   const redis = backend === 'redis' ? await startRedis('always') : undefined;
   const model = await startModel();
+  const options = { redisUrl: redis?.url ?? '', modelUrl: model.url };
   const started: number[] = [];
-  const start = async (): Promise<BenchServer> => {
-    const one = await startServer({ redisUrl: redis?.url ?? '', modelUrl: model.url });
-    started.push(one.readyMs);
-    return one;
-  };
-  let server = await start();
+  while (started.length < plan.starts) {
+    const person = await startServer({ ...options, npm: true });
+    started.push(person.readyMs);
+    await person.stop();
+  }
+  const server = await startServer(options);
   try {
-    while (started.length < plan.starts) {
-      await server.stop();
-      server = await start();
-    }
     await sleep(2000);
     const rssIdleMb = await rssMb(server.pid);
     const load = createLoad(server);

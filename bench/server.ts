@@ -6,7 +6,7 @@ import { writeBlock } from './lib/readme.ts';
 import { figure } from './lib/stats.ts';
 import { type Backend, measure, type Plan, type Sequential, type ServerFigures } from './server-measure.ts';
 
-const FULL: Plan = { starts: 3, warmUp: 400, rounds: 3, sequential: 300, atOnce: 2600, bareCalls: 1000 };
+const FULL: Plan = { starts: 5, warmUp: 400, rounds: 3, sequential: 300, atOnce: 2600, bareCalls: 1000 };
 const QUICK: Plan = { starts: 1, warmUp: 5, rounds: 1, sequential: 10, atOnce: 40, bareCalls: 20 };
 
 interface Row {
@@ -21,7 +21,7 @@ const cpu = (one: Sequential, bare: number): string =>
 const sumOf = (counts: Record<string, number>): number => Object.values(counts).reduce((a, b) => a + b, 0);
 
 const rowsOf = (messages: number): Row[] => [
-  { en: 'Start to ready', zh: '启动到就绪', cell: (f) => `${figure(f.readyMs)} ms` },
+  { en: '`npm start` to ready', zh: '`npm start` 到就绪', cell: (f) => `${figure(f.readyMs)} ms` },
   { en: 'Memory (RSS), idle', zh: '内存（RSS），空闲', cell: (f) => `${figure(f.rssIdleMb)} MB` },
   {
     en: `Memory (RSS) after ${figure(messages)} messages`,
