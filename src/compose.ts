@@ -148,7 +148,13 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
       });
     }
     for (const sweep of sweeps) sweep.start();
-    return { url, reasons: await ready() };
+    const reasons = await ready();
+    if (runsLanes) {
+      models.warm().catch((error: unknown) => {
+        log.error({ error }, 'the default model cannot be used; npm run doctor says what is missing');
+      });
+    }
+    return { url, reasons };
   }
 
   let stopping: Promise<void> | undefined;
