@@ -24,7 +24,7 @@ export function parseArguments(text: string, stop: StopReason): ParsedArguments 
 function parse(text: string, stop: StopReason, unwrap: boolean): ParsedArguments {
   if (text === '') return stop === 'length' ? TRUNCATED : { ok: true, args: {}, repaired: false };
   const value = tryParse(text);
-  if (value !== undefined) return accept(value, stop, unwrap, false);
+  if (value !== undefined) return accept(value, text, stop, unwrap, false);
 
   const { cut, objects } = structure(text);
   if (cut || stop === 'length') return TRUNCATED;
@@ -32,14 +32,20 @@ function parse(text: string, stop: StopReason, unwrap: boolean): ParsedArguments
   const clean = escapeStrings(text);
   const repaired = tryParse(clean) ?? tryRepair(clean);
   if (repaired === undefined) return invalid('they are not JSON', text);
-  return accept(repaired, stop, unwrap, true);
+  return accept(repaired, text, stop, unwrap, true);
 }
 
-function accept(value: unknown, stop: StopReason, unwrap: boolean, repaired: boolean): ParsedArguments {
+function accept(
+  value: unknown,
+  text: string,
+  stop: StopReason,
+  unwrap: boolean,
+  repaired: boolean,
+): ParsedArguments {
   if (isObject(value)) return { ok: true, args: value, repaired };
   if (typeof value === 'string' && unwrap) return parse(value.trim(), stop, false);
   const what = Array.isArray(value) ? 'a list' : value === null ? 'null' : `a ${typeof value}`;
-  return { ok: false, reason: 'invalid', message: `The arguments must be one JSON object, not ${what}.` };
+  return invalid(`what came is ${what}`, text);
 }
 
 /** Some models send the same object twice; anything else in several parts is not to be guessed at. */
