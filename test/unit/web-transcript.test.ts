@@ -173,6 +173,17 @@ describe('streams that start again', () => {
     expect(readAgain).toBe(true);
   });
 
+  test.each([4, 6, 9, 13])(
+    'a run whose worker died before it had kept anything (after %i events) starts over',
+    (at) => {
+      transcript.load(EMPTY);
+      type('m1', 'Time?');
+      play(RUN.slice(0, at));
+      expect(play(RUN)).toBe(false);
+      expect(shown()).toEqual(COMPLETE);
+    },
+  );
+
   test('after a resync: what was seen of the run stays until the history has it', () => {
     transcript.load(EMPTY);
     type('m1', 'Time?');

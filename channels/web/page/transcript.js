@@ -48,7 +48,6 @@ export function createTranscript({ now = Date.now } = {}) {
     const nth = settled.filter((item) => item.kind === 'assistant' && item.run === run).length;
     current = { kind: 'assistant', key: `a:${run}:${nth}`, rev: 0, run, at: now(), live: true, parts: [] };
     mark = 0;
-    messageOpen = false;
     settled.push(current);
     return current;
   }
@@ -56,6 +55,7 @@ export function createTranscript({ now = Date.now } = {}) {
   /** Closes the item that is being written: nothing in it runs any longer. */
   function finishItem() {
     if (!current) return;
+    messageOpen = false;
     current.live = false;
     for (const part of current.parts) {
       if (part.type === 'tool' && (part.state === 'running' || part.state === 'waiting'))
@@ -143,13 +143,16 @@ export function createTranscript({ now = Date.now } = {}) {
   /** @param {string} run */
   function startRun(run, /** @type {string[]} */ messages, /** @type {boolean} */ resumed) {
     active = run;
+    incomplete = resumed;
     if (resumed) {
       // The worker that wrote this died: what it had not finished is written anew by another one.
-      incomplete = true;
       if (current?.run === run) dropOpenMessage(current);
     } else {
-      incomplete = false;
+      // Or it died before it had kept anything: the run starts from nothing.
+      if (current?.run === run) current = undefined;
+      settled = settled.filter((item) => item.kind !== 'assistant' || item.run !== run);
     }
+    messageOpen = false;
     take(messages, run);
   }
 
@@ -199,7 +202,8 @@ export function createTranscript({ now = Date.now } = {}) {
         return finishItem();
       case 'message_start':
         if (event.role === 'user') return;
-        if (current?.run === run && messageOpen) dropOpenMessage(current);
+        if (current && current.run !== run) finishItem();
+        if (current && messageOpen) dropOpenMessage(current);
         messageOpen = true;
         mark = current?.run === run ? current.parts.length : 0;
         return;

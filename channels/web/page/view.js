@@ -219,7 +219,7 @@ function createThinkingView() {
       const running = live && part.durationMs === undefined && part.startedAt !== undefined;
       element.classList.toggle('running', running);
       if (running) label.textContent = t('thinking');
-      else if (part.durationMs === undefined) label.textContent = t('thought');
+      else if (part.durationMs === undefined || part.durationMs < 1_000) label.textContent = t('thought');
       else label.textContent = t('thought_for', { time: duration(part.durationMs) });
       text.textContent = part.text;
     },
