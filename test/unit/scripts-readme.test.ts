@@ -1,9 +1,12 @@
 // Both READMEs say the same, and what they name exists.
 import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ENVIRONMENT } from '../../config/layer.ts';
+import { loadConfig } from '../../config/load.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
@@ -55,6 +58,21 @@ describe('the READMEs', () => {
     );
     for (const [, name] of english.matchAll(/`npm run ([a-z:]+)/g))
       expect(scripts).toHaveProperty([name ?? '']);
+  });
+
+  it('show a configuration that is accepted', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-readme-'));
+    try {
+      const yaml = /```yaml\n(.*?)```/s.exec(english)?.[1] ?? '';
+      await writeFile(join(folder, 'readme.yaml'), yaml);
+      const env = { LANEKEEPER_CONFIG: 'readme.yaml', DEEPSEEK_API_KEY: 'k1', MY_PROGRAM_KEY: 'k2' };
+      const { config } = loadConfig({ env, cwd: folder });
+      expect(config.agent.max_steps).toBe(30);
+      expect(config.models[config.model]?.api_key).toBe('k1');
+      expect(config.channels['webhook']?.api_keys).toEqual(['k2']);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   it('name every environment variable', () => {
