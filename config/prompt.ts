@@ -1,5 +1,6 @@
 // The system prompt's sources: three Markdown files, read for each run, so that an edit applies to the next one.
-import { readFile, stat } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Who the bot is, whom it serves, and what it must keep to: most general first, so that prompt caches hold longest. */
@@ -16,7 +17,8 @@ export function createPromptSource(folder: string): PromptSource {
   async function readFresh(name: string): Promise<string> {
     const file = join(folder, name);
     try {
-      const { mtimeMs, size, ino } = await stat(file);
+      // Looked at for every run: a trip through the thread pool would cost far more than the look.
+      const { mtimeMs, size, ino } = statSync(file);
       const version = `${mtimeMs} ${size} ${ino}`;
       const cached = cache.get(name);
       if (cached?.version === version) return cached.text;

@@ -62,7 +62,8 @@ export async function follow(options: FollowOptions): Promise<Follower> {
 
   /** Idempotent. */
   async function detach(): Promise<void> {
-    over.abort();
+    // With a reason: without one, an error with a stack is made each time.
+    over.abort('detached');
     await subscription.close();
   }
 

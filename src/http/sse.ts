@@ -94,8 +94,9 @@ export function lastEventId(request: FastifyRequest): string | undefined {
 /** Aborted when the answer is complete or its client has left. */
 export function clientSignal(reply: FastifyReply): AbortSignal {
   const controller = new AbortController();
-  if (reply.raw.destroyed) controller.abort();
-  else reply.raw.once('close', () => controller.abort());
+  const left = () => controller.abort('closed');
+  if (reply.raw.destroyed) left();
+  else reply.raw.once('close', left);
   return controller.signal;
 }
 

@@ -43,6 +43,8 @@ export interface StoredMessage {
   group?: boolean;
 }
 
+const MAX_KNOWN_MINUTES = 5_000;
+
 /** Minutes, weekday and zone: `2026-11-30 Mon 11:30 GMT+8`. */
 function createStamp(zone: string): (at: number) => string {
   const format = new Intl.DateTimeFormat('en-CA', {
@@ -56,8 +58,19 @@ function createStamp(zone: string): (at: number) => string {
     hourCycle: 'h23',
     timeZoneName: 'shortOffset',
   });
+  // A run renders its whole context, of which only the newest message was not rendered by the run before.
+  const known = new Map<number, string>();
   return (at) => {
+    const minute = Math.floor(at / 60_000);
+    let text = known.get(minute);
+    if (text === undefined) {
+      if (known.size >= MAX_KNOWN_MINUTES) known.clear();
+      known.set(minute, (text = write(at)));
+    }
+    return text;
+  };
+  function write(at: number): string {
     const part = Object.fromEntries(format.formatToParts(at).map(({ type, value }) => [type, value]));
     return `${part['year']}-${part['month']}-${part['day']} ${part['weekday']} ${part['hour']}:${part['minute']} ${part['timeZoneName']}`;
-  };
+  }
 }

@@ -20,12 +20,15 @@ export function createTransport({ idleTimeoutMs, wrapJson }: TransportOptions): 
     const abort = () => controller.abort(init.signal?.reason);
     if (init.signal?.aborted) abort();
     init.signal?.addEventListener('abort', abort, { once: true });
-    const stalled = new CallError({
-      code: 'stalled',
-      message: `no byte from the model's endpoint for ${idleTimeoutMs} ms`,
-      transport: true,
-    });
-    const timer = idleTimeoutMs > 0 ? setTimeout(() => controller.abort(stalled), idleTimeoutMs) : undefined;
+    const stall = () =>
+      controller.abort(
+        new CallError({
+          code: 'stalled',
+          message: `no byte from the model's endpoint for ${idleTimeoutMs} ms`,
+          transport: true,
+        }),
+      );
+    const timer = idleTimeoutMs > 0 ? setTimeout(stall, idleTimeoutMs) : undefined;
     const release = () => {
       clearTimeout(timer);
       init.signal?.removeEventListener('abort', abort);

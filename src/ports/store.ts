@@ -22,8 +22,11 @@ export type JournalEntry =
   | { v: 1; kind: 'assistant'; message: Message; model?: string; stop?: string; usage?: Usage }
   /** The result of one call, as soon as it is there. `message` is its content block. */
   | { v: 1; kind: 'tool_result'; call_id: string; block: Message['content'][number]; terminate?: boolean }
-  /** A call that was about to be executed, so that a resumed run knows what may have taken effect. */
-  | { v: 1; kind: 'tool_start'; call_id: string }
+  /**
+   * A call that was about to be executed, so that a resumed run knows what may have taken effect. `idempotent`: running
+   * it twice is harmless, so that this entry may be lost in a power cut.
+   */
+  | { v: 1; kind: 'tool_start'; call_id: string; idempotent?: boolean }
   /** Inbound messages (by id) taken into the run at this point. */
   | { v: 1; kind: 'steered'; messages: string[] }
   /** Handle of a streamed reply (card id, message id), so that a resumed run takes it over. */

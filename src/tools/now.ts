@@ -24,18 +24,35 @@ export function createNowTool(clock: Clock): Tool {
   };
 }
 
+type Clockface = (at: number) => string;
+
+/** Formats cost far more to make than to use; a conversation asks for the same few zones. */
+const MAX_KNOWN_ZONES = 100;
+const known = new Map<string | undefined, Clockface>();
+
+function clockface(zone: string | undefined): Clockface {
+  const made = known.get(zone);
+  if (made !== undefined) return made;
+  const format = new Intl.DateTimeFormat('sv-SE', {
+    timeZone: zone,
+    dateStyle: 'short',
+    timeStyle: 'medium',
+  });
+  const { timeZone } = format.resolvedOptions();
+  const weekday = new Intl.DateTimeFormat('en', { timeZone: zone, weekday: 'long' });
+  const names = new Intl.DateTimeFormat('en', { timeZone: zone, timeZoneName: 'longOffset' });
+  const face: Clockface = (at) => {
+    const offset = names.formatToParts(at).find((part) => part.type === 'timeZoneName')?.value;
+    return `${format.format(at)} ${weekday.format(at)}, ${timeZone} (${offset})`;
+  };
+  if (known.size >= MAX_KNOWN_ZONES) known.clear();
+  known.set(zone, face);
+  return face;
+}
+
 function now(at: number, zone: string | undefined) {
   try {
-    const format = new Intl.DateTimeFormat('sv-SE', {
-      timeZone: zone,
-      dateStyle: 'short',
-      timeStyle: 'medium',
-    });
-    const weekday = new Intl.DateTimeFormat('en', { timeZone: zone, weekday: 'long' }).format(at);
-    const offset = new Intl.DateTimeFormat('en', { timeZone: zone, timeZoneName: 'longOffset' })
-      .formatToParts(at)
-      .find((part) => part.type === 'timeZoneName')?.value;
-    const text = `${format.format(at)} ${weekday}, ${format.resolvedOptions().timeZone} (${offset})`;
+    const text = clockface(zone)(at);
     return success(text, { display: text });
   } catch {
     return fail(`"${zone}" is not an IANA time zone; examples: Asia/Shanghai, Europe/Berlin, UTC.`);

@@ -17,11 +17,15 @@ export function createMessageIndex(db: Database): MessageIndex {
 
   return {
     remember(account, messageId, { conversation, fingerprint }) {
-      return db.write(() => {
-        const before = known(account, messageId);
-        if (before === undefined) insert.run(account, messageId, Date.now(), conversation, fingerprint);
-        return before;
-      });
+      // The append that follows is durable, and what was written before it is as well then.
+      return db.write(
+        () => {
+          const before = known(account, messageId);
+          if (before === undefined) insert.run(account, messageId, Date.now(), conversation, fingerprint);
+          return before;
+        },
+        { durable: false },
+      );
     },
 
     find(account, messageId) {

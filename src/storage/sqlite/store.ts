@@ -18,6 +18,10 @@ interface Body {
   body: string;
 }
 
+/** All else that a power cut takes from a journal is done again, which is harmless or costs a model call. */
+const mustOutliveThePower = (entry: JournalEntry): boolean =>
+  entry.kind === 'tool_start' && entry.idempotent !== true;
+
 export function createStore(db: Database, conversations: Conversations, signals: Signals): ConversationStore {
   const { find, ensure, heldForMs, leaseFor } = conversations;
 
@@ -212,14 +216,17 @@ export function createStore(db: Database, conversations: Conversations, signals:
     },
 
     journal(lease, entries) {
-      return db.write(() => {
-        const row = held(lease);
-        if (row === undefined) return false;
-        for (const [n, entry] of entries.entries())
-          insertStep.run(row.key, row.steps + n, JSON.stringify(entry));
-        countSteps.run(row.steps + entries.length, row.key);
-        return true;
-      });
+      return db.write(
+        () => {
+          const row = held(lease);
+          if (row === undefined) return false;
+          for (const [n, entry] of entries.entries())
+            insertStep.run(row.key, row.steps + n, JSON.stringify(entry));
+          countSteps.run(row.steps + entries.length, row.key);
+          return true;
+        },
+        { durable: entries.some(mustOutliveThePower) },
+      );
     },
 
     drain(lease, limit) {
