@@ -36,10 +36,10 @@ export class CallContext implements ToolContext {
     return this.#controller.signal;
   }
 
-  /** Said after the end, it is nobody's business any more. */
-  progress(text: string): void {
+  /** Bound, since tools take the context apart. Said after the end, it is nobody's business any more. */
+  readonly progress = (text: string): void => {
     if (!this.#over) emit(this.#run, { type: 'tool_execution_progress', call_id: this.callId, text });
-  }
+  };
 
   /** The call has its result. With a reason: it was stopped, and is told so. */
   end(stopReason?: unknown): void {

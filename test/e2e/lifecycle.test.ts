@@ -143,10 +143,14 @@ describe('--role', () => {
     );
     for (const answer of await Promise.all(posts)) expect(answer.status).toBe('done');
     expect(gateway.lines.join('\n')).not.toContain('run started');
-    const share = workers.map(
-      (worker) => worker.lines.filter((line) => line.includes('run committed')).length,
-    );
-    expect(share[0]! + share[1]!).toBe(41);
+    // Log lines come through a pipe, a little later.
+    const share = await vi.waitFor(() => {
+      const counts = workers.map(
+        (worker) => worker.lines.filter((line) => line.includes('run committed')).length,
+      );
+      expect(counts[0]! + counts[1]!).toBe(41);
+      return counts;
+    });
     expect(Math.min(...share)).toBeGreaterThan(0);
     // A worker takes no messages from outside.
     expect((await fetch(`${workers[0]!.url}/healthz`)).status).toBe(200);
