@@ -47,7 +47,8 @@ rmSync(results, { recursive: true, force: true });
 
 if (failures.length > 0) say(`FAILED: ${failures.join('; ')}`);
 const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
-process.stdout.write(`${total.passed} passed, ${total.failed} failed${skipped} in ${seconds(started)}\n`);
+say(`took ${seconds(started)}`);
+process.stdout.write(`${total.passed} passed, ${total.failed} failed${skipped}\n`);
 process.exitCode = total.failed === 0 && failures.length === 0 ? 0 : 1;
 
 /** Folders of test/ that hold tests; each is a vitest project of that name. */
