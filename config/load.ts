@@ -25,6 +25,9 @@ export interface LoadOptions {
   cwd?: string;
 }
 
+/** Where the system looks for programs. */
+export const searchPath = ({ env = process.env }: LoadOptions): string => env['PATH'] ?? '';
+
 export interface LoadedConfig {
   config: Config;
   /** Files that were read, or would be if they existed: what to watch. */

@@ -1,6 +1,7 @@
 // The configuration's shape: zod, from which the types, the JSON Schema for editors and the error texts come.
 // Defaults live here and are shown, one comment each, in default.yaml (a test holds the two together).
 import { z } from 'zod';
+import { toolsSchema } from './tools-schema.ts';
 
 const ms = z.number().int().nonnegative();
 const count = z.number().int().positive();
@@ -149,10 +150,6 @@ export const agentSchema = z.strictObject({
   empty_reply_text: z.string().default(''),
 });
 
-const toolsSchema = z.strictObject({
-  enabled: z.array(z.string()).default(['now']),
-});
-
 const limits = z
   .strictObject({ per_minute: count.default(600), body_bytes: count.default(1_048_576) })
   .prefault({});
@@ -197,6 +194,7 @@ export const configSchema = z.strictObject({
 
 export type Config = z.infer<typeof configSchema>;
 export type AgentSettings = Config['agent'];
+export type { McpServerSettings, ToolRule, ToolSettings } from './tools-schema.ts';
 export type ModelSettings = z.infer<typeof modelSchema>;
 export type ChannelSettings = z.infer<typeof channelSchema>;
 export type WebhookSettings = z.infer<typeof webhookChannelSchema>;

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { createChannels } from '../channels/index.ts';
 import type { Config } from '../config/schema.ts';
 import { createCalibration } from './agent/index.ts';
+import { checkArguments } from './agent/validate.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { createApp } from './http/app.ts';
 import { createAccept } from './inbox/accept.ts';
@@ -17,7 +18,7 @@ import type { Storage } from './ports/storage.ts';
 import type { Tool } from './ports/tool.ts';
 import { systemClock } from './system-clock.ts';
 import { createMetrics } from './telemetry/metrics.ts';
-import { enabledTools } from './tools/index.ts';
+import { createToolset } from './tools/index.ts';
 
 export type Role = 'all' | 'gateway' | 'worker';
 
@@ -25,7 +26,7 @@ export interface ServerOptions {
   /** The configuration in force; asked again for what may change without a restart. */
   config: () => Config;
   storage: Storage;
-  /** All tools there are; `tools.enabled` chooses. */
+  /** The tools that `tools.enabled` chooses from; those of `tools.folder`, skills and MCP servers come from the settings. */
   tools: readonly Tool[];
   /** The system prompt, read for each run. */
   prompt: () => Promise<string>;
@@ -35,6 +36,8 @@ export interface ServerOptions {
 }
 
 export interface Server {
+  /** Reads again what is read at the start: the tools of `tools.folder`. */
+  reload(): Promise<void>;
   /** Listens, connects the channels, starts the lanes. Resolves with the base URL and what is still missing. */
   start(): Promise<{ url: string; reasons: string[] }>;
   /** Drains: takes no more, lets runs finish up to `server.drain_seconds`, hands the rest back. Idempotent. */
@@ -55,6 +58,14 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   metrics.watchQueue('deliveries', deliveries);
 
   const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
+  const tools = createToolset({
+    settings: startConfig.tools,
+    builtIn: options.tools,
+    check: (tool, args) => checkArguments(tool, args, false),
+    clock,
+    log,
+  });
+  await tools.load();
   const accept = createAccept({
     store,
     reader,
@@ -83,8 +94,12 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
       events,
       deliveries,
       model: () => models.main(),
-      tools: () => enabledTools(options.tools, config().tools.enabled),
-      prompt: options.prompt,
+      tools: tools.forRun,
+      refusal: tools.refusal,
+      prompt: async () => {
+        const [own, skills] = await Promise.all([options.prompt(), tools.prompt()]);
+        return skills === '' ? own : `${own}\n\n${skills}`;
+      },
       calibration: createCalibration(),
       clock,
       onEvent: metrics.runEvent,
@@ -114,6 +129,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     accept,
     channels,
     models: models.list(),
+    tools: tools.report,
     metrics,
     log,
     adminToken: options.adminToken,
@@ -166,9 +182,10 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     await lanes.close(graceMs);
     await deliveries.close(graceMs);
     lane.close();
+    await tools.close();
     await app.close();
     await storage.close();
   }
 
-  return { start, stop: () => (stopping ??= stop()) };
+  return { reload: tools.load, start, stop: () => (stopping ??= stop()) };
 }

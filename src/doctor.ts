@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createChannels } from '../channels/index.ts';
-import { loadConfig, PROMPT_FOLDER, type LoadOptions } from '../config/load.ts';
+import { loadConfig, PROMPT_FOLDER, searchPath, type LoadOptions } from '../config/load.ts';
 import { createPromptSource } from '../config/prompt.ts';
 import type { Config } from '../config/schema.ts';
 import { openStorage } from './backend.ts';
@@ -12,7 +12,8 @@ import { createModels, type Models } from './models/index.ts';
 import { resolveEntry } from './models/settings.ts';
 import type { Logger } from './ports/log.ts';
 import { systemClock } from './system-clock.ts';
-import { builtInTools, enabledTools } from './tools/index.ts';
+import { checkTools } from './tools/check.ts';
+import { builtInTools } from './tools/index.ts';
 
 export interface Finding {
   /** note: works, but look at it. wrong: does not work; the text says what to do. */
@@ -48,7 +49,9 @@ export async function* diagnose(options: DoctorOptions = {}): AsyncGenerator<Fin
   const running = await runningServer(config);
   yield await checkPort(config, running);
   yield* checkStorage(config, running);
-  yield await checkPrompt(config);
+  yield await checkPrompt();
+  const path = searchPath(options);
+  yield* checkTools({ settings: config.tools, builtIn: builtInTools(systemClock), path });
   yield* checkModels(config, options.live ?? false);
   yield* checkChannels(config);
 }
@@ -124,11 +127,10 @@ function notingLog(notes: string[]): Logger {
   return log;
 }
 
-async function checkPrompt(config: Config): Promise<Finding> {
+async function checkPrompt(): Promise<Finding> {
   try {
     const prompt = await createPromptSource(PROMPT_FOLDER).read();
-    const tools = enabledTools(builtInTools(systemClock), config.tools.enabled);
-    const text = `system prompt of ${Buffer.byteLength(prompt)} bytes, tools: ${tools.map(({ name }) => name).join(', ') || 'none'}`;
+    const text = `system prompt of ${Buffer.byteLength(prompt)} bytes`;
     return { state: 'ok', part: 'agent', text };
   } catch (error) {
     return { state: 'wrong', part: 'agent', text: reasonOf(error) };

@@ -45,6 +45,12 @@ export async function serve({
     log,
   });
   const stopWatching = watchConfig(holder, log);
+  const reload = () => {
+    server.reload().catch((error: unknown) => {
+      log.error({ error }, 'the tools could not be read again; the old ones stay');
+    });
+  };
+  process.on('SIGHUP', reload);
 
   let stopping = false;
   const stop = (signal: NodeJS.Signals) => {

@@ -95,6 +95,12 @@ export async function registerApi(app: FastifyInstance, { options, auth }: HttpP
       );
 
       routes.get(
+        '/tools',
+        { schema: { tags, summary: 'Tools: what is on, for whom, from where, and how the sources are' } },
+        async () => options.tools?.() ?? { items: [], sources: [] },
+      );
+
+      routes.get(
         '/deliveries',
         {
           schema: {

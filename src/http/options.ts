@@ -4,6 +4,7 @@ import type { Accept, Channel } from '../ports/channel.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Logger } from '../ports/log.ts';
 import type { Storage } from '../ports/storage.ts';
+import type { ToolReport } from '../tools/index.ts';
 
 export interface AppOptions {
   config: Config;
@@ -13,6 +14,8 @@ export interface AppOptions {
   channels: ReadonlyMap<string, Channel>;
   /** For /v1/models, the default one first. */
   models: readonly { id: string }[];
+  /** For /api/tools; absent: there are none. */
+  tools?: () => ToolReport;
   metrics: { contentType: string; render(): Promise<string> };
   log: Logger;
   adminToken: string;

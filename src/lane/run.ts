@@ -1,10 +1,16 @@
 // One run: context and prompts for the agent (copy), the agent (delegate), the commit (merge). Called by lane.ts with a
 // lease; whatever a stale run does, its commit is refused.
-import { runAgent, type AgentPrompt, type AgentResult, type Calibration } from '../agent/index.ts';
+import {
+  runAgent,
+  type AgentHooks,
+  type AgentPrompt,
+  type AgentResult,
+  type Calibration,
+} from '../agent/index.ts';
 import type { Config } from '../../config/schema.ts';
 import { AppError } from '../domain/errors.ts';
 import type { RunEvent } from '../domain/events.ts';
-import type { InboundMessage } from '../domain/inbound.ts';
+import type { InboundMessage, Sender } from '../domain/inbound.ts';
 import type { HistoryEntry } from '../domain/messages.ts';
 import { languageOf, sentence } from '../domain/sentences.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -26,7 +32,9 @@ export interface RunOptions {
   deliveries: LaneQueue;
   model: () => ModelClient | Promise<ModelClient>;
   /** Sorted by name; frozen for the run. */
-  tools: () => Tool[];
+  tools: () => Tool[] | Promise<Tool[]>;
+  /** Why a call is refused to these people, in words for the model; undefined: it may be made. Absent: all may. */
+  refusal?: Refusal | undefined;
   prompt: () => Promise<string>;
   /** Token estimates, learned across runs. */
   calibration: Calibration;
@@ -34,6 +42,12 @@ export interface RunOptions {
   /** Told of every event, in order. */
   onEvent: (account: string, event: RunEvent) => void;
 }
+
+type Refusal = (
+  tool: Tool,
+  args: Record<string, unknown>,
+  user: { conversation: string; people: readonly Sender[] },
+) => string | undefined;
 
 export interface Claimed {
   lease: Lease;
@@ -102,10 +116,11 @@ export function createRun(options: RunOptions): Run {
         prompts: snapshot.inbox.map(prompt),
         resume: snapshot.journal,
         system: await options.prompt(),
-        tools: options.tools(),
+        tools: await options.tools(),
         model: await options.model(),
         settings: config.agent,
         language,
+        ...(options.refusal ? { hooks: permissionHook(options.refusal, conversation, taken) } : {}),
         base: { conversation, run: lease.run, account, sender: newest.sender, group, cacheKey: conversation },
         signal: run.controller.signal,
         emit,
@@ -149,6 +164,21 @@ export function createRun(options: RunOptions): Run {
     const { status, stop, turns, usage } = result;
     log.info({ status, stop, turns, ...usage }, 'run committed');
     return committed.more ? 'more' : 'idle';
+  };
+}
+
+/** A call must be allowed to everybody whose message the run has taken: an admin's next message lends no rights to others. */
+function permissionHook(
+  refusal: Refusal,
+  conversation: string,
+  taken: ReadonlyMap<string, InboundMessage>,
+): AgentHooks {
+  return {
+    beforeToolCall({ tool, args }) {
+      const people = [...taken.values()].map(({ sender }) => sender);
+      const reason = refusal(tool, args, { conversation, people });
+      return reason === undefined ? undefined : { block: true, reason };
+    },
   };
 }
 

@@ -1,11 +1,147 @@
-// The built-in tools. Off unless named in `tools.enabled`; sorted by name, so that the prompt's prefix is stable.
+// The tools of a server: from all sources, named, sorted, and frozen for each run; who may use which; what the management
+// API says of them.
+import type { ToolSettings } from '../../config/schema.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { Logger } from '../ports/log.ts';
 import type { Tool } from '../ports/tool.ts';
+import { createCalculateTool } from './calculate.ts';
+import { createFindTools, type CheckArguments, type FindTools } from './find-tools.ts';
+import { createFolderSource } from './folder.ts';
+import { nameTools, type NamedTool } from './names.ts';
 import { createNowTool } from './now.ts';
+import { createPermissions, type ToolUser } from './permissions.ts';
+import type { SourceHealth, SourceTool, ToolSource } from './source.ts';
 
-export const builtInTools = (clock: Clock): Tool[] => [createNowTool(clock)];
+export type { SourceHealth } from './source.ts';
 
-export function enabledTools(tools: readonly Tool[], enabled: readonly string[]): Tool[] {
-  const names = new Set(enabled);
-  return tools.filter((tool) => names.has(tool.name)).sort((a, b) => (a.name < b.name ? -1 : 1));
+/** Off unless named in `tools.enabled`. */
+export const builtInTools = (clock: Clock): Tool[] => [createCalculateTool(), createNowTool(clock)];
+
+export interface ToolsetOptions {
+  settings: ToolSettings;
+  /** Those that `tools.enabled` chooses from. */
+  builtIn: readonly Tool[];
+  check: CheckArguments;
+  clock: Clock;
+  log: Logger;
+}
+
+export interface ToolReport {
+  items: {
+    name: string;
+    description: string;
+    from: string;
+    /** For whom, in words: the rules that speak of it, in order. */
+    for: string[];
+    idempotent: boolean;
+    /** `find_tools`: not in the prompt, but found. */
+    reached: 'directly' | 'find_tools';
+  }[];
+  sources: SourceHealth[];
+}
+
+export interface Toolset {
+  /** Loads what is loaded at the start; what is wrong is logged by name and doesn't keep the server from starting. */
+  load(): Promise<void>;
+  /** For one run. Starts what isn't started; never rejects. */
+  forRun(): Promise<Tool[]>;
+  /** Skills, for the system prompt; empty without any. */
+  prompt(): Promise<string>;
+  /** Why a call is refused. Undefined when there are no rules: no call needs to ask. */
+  refusal: ((tool: Tool, args: Record<string, unknown>, user: ToolUser) => string | undefined) | undefined;
+  /** As of the last run. Starts nothing. */
+  report(): ToolReport;
+  close(): Promise<void>;
+}
+
+/** What one run gets. */
+interface Offer {
+  from: readonly (readonly SourceTool[])[];
+  all: NamedTool[];
+  offered: Tool[];
+  find: FindTools | undefined;
+}
+
+export function createToolset(options: ToolsetOptions): Toolset {
+  const { settings, log } = options;
+  const permissions = createPermissions(settings);
+  const folder = createFolderSource({ folder: settings.folder, log });
+  const sources: ToolSource[] = [builtInSource(options), folder];
+  /** What rules may call a tool, for every tool that some run has. */
+  const namesOf = new WeakMap<Tool, string[]>();
+  const finders = new WeakMap<Tool, FindTools>();
+  let last: Offer | undefined;
+
+  async function offer(): Promise<Offer> {
+    const lists: (readonly SourceTool[])[] = [];
+    const asked = sources.map((source) => source.tools());
+    // Without a wait where there is nothing to wait for: this is in the path of every run.
+    for (const list of asked) lists.push(list instanceof Promise ? await list : list);
+    if (!last || lists.some((list, n) => list !== last?.from[n])) {
+      last = makeOffer(lists, options);
+      for (const { tool, names } of last.all) namesOf.set(tool, names);
+      if (last.find) finders.set(last.find.tool, last.find);
+    }
+    return last;
+  }
+
+  return {
+    load: async () => {
+      await folder.reload();
+      for (const name of unknownNames(options))
+        log.warn({ tool: name }, 'tools.enabled names a tool that does not exist');
+    },
+    forRun: async () => (await offer()).offered,
+    prompt: async () => '',
+    refusal:
+      settings.rules.length === 0
+        ? undefined
+        : (tool, args, user) => {
+            const meant = finders.get(tool)?.target(args) ?? tool;
+            return permissions.refusal(namesOf.get(meant) ?? [meant.name], user);
+          },
+    report() {
+      const shown = new Set(last?.offered);
+      return {
+        items: (last?.all ?? []).map(({ tool, from, names }) => ({
+          name: tool.name,
+          description: tool.description,
+          from,
+          for: permissions.describe(names),
+          idempotent: tool.idempotent,
+          reached: shown.has(tool) ? 'directly' : 'find_tools',
+        })),
+        sources: sources.flatMap((source) => source.health()),
+      };
+    },
+    async close() {
+      await Promise.all(sources.map(async (source) => source.close?.()));
+    },
+  };
+}
+
+function makeOffer(lists: Offer['from'], { settings, check }: ToolsetOptions): Offer {
+  const all = nameTools(lists.flat());
+  const byName = (a: NamedTool, b: NamedTool) => (a.tool.name < b.tool.name ? -1 : 1);
+  // What the operator wrote comes before what other programs bring.
+  const ranked = all.toSorted((a, b) => rank(a) - rank(b) || byName(a, b));
+  const fits = ranked.length <= settings.offer_max;
+  const direct = fits ? ranked : ranked.slice(0, settings.offer_max - 1);
+  const hidden = ranked.slice(direct.length).map(({ tool }) => tool);
+  const find = fits ? undefined : createFindTools(hidden, check);
+  const offered = direct.toSorted(byName).map(({ tool }) => tool);
+  return { from: lists, all: all.toSorted(byName), offered: find ? [...offered, find.tool] : offered, find };
+}
+
+const rank = ({ from }: NamedTool): number => (from.startsWith('mcp:') ? 1 : 0);
+
+function builtInSource({ builtIn, settings }: ToolsetOptions): ToolSource {
+  const enabled = new Set(settings.enabled);
+  const tools = builtIn.filter(({ name }) => enabled.has(name)).map((tool) => ({ tool, from: 'built-in' }));
+  return { tools: () => tools, health: () => [{ name: 'built-in', state: 'ok' }] };
+}
+
+/** Names in `tools.enabled` that no built-in tool has. */
+export function unknownNames({ builtIn, settings }: Pick<ToolsetOptions, 'builtIn' | 'settings'>): string[] {
+  return settings.enabled.filter((name) => !builtIn.some((tool) => tool.name === name));
 }

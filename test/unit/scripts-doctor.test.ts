@@ -53,6 +53,7 @@ describe('the doctor', () => {
       'server ok',
       'storage ok',
       'agent ok',
+      'tools ok',
       'model demo note',
       'channel web ok',
       'channel webhook ok',

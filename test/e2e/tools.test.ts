@@ -1,0 +1,89 @@
+// Tools on a real server: who may use which, tools from a folder that are read again on SIGHUP, and what the API lists.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { startModelServer } from '../fakes/model-server.ts';
+import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
+import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
+
+const cleanups: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+function track<T extends { close(): Promise<unknown> }>(thing: T): T {
+  cleanups.push(() => thing.close());
+  return thing;
+}
+
+async function setUp(tools: Record<string, unknown>) {
+  const model = track(await startModelServer());
+  const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
+  const server = track(await startServer({ config: withModel(model.openaiUrl, { channels, tools }) }));
+  const client = createWebhookClient(() => server.url);
+  const ask = async (text: string, body: Record<string, unknown> = {}) =>
+    (await client.send(text, { headers: { prefer: 'wait=20' }, body })).reply?.text;
+  return { model, server, ask };
+}
+
+async function listed(server: ServerProcess) {
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const response = await fetch(`${server.url}/api/tools`, { headers });
+  return (await response.json()) as {
+    items: { name: string; from: string; for: string[] }[];
+    sources: { name: string; state: string; detail?: string }[];
+  };
+}
+
+describe('rules', () => {
+  test('refuse a person, and the model gets to explain it', async () => {
+    const { server, ask } = await setUp({
+      admins: ['webhook:ann'],
+      rules: [
+        { tools: ['calculate'], roles: ['admin'], allow: true },
+        { tools: ['calculate'], allow: false },
+      ],
+    });
+    const call = 'use:calculate{"expression":"6*7"}';
+    expect(await ask(call, { sender: { id: 'ann' }, conversation: 'a' })).toBe('result: 42');
+    expect(await ask(call, { sender: { id: 'bob' }, conversation: 'b' })).toMatch(
+      /^result: .*calculate is not allowed/,
+    );
+    expect(await ask('use:now', { sender: { id: 'bob' }, conversation: 'b' })).toMatch(/^result: \d{4}-/);
+    const { items } = await listed(server);
+    expect(items.find(({ name }) => name === 'calculate')?.for).toEqual([
+      'allowed for roles admin',
+      'refused',
+    ]);
+    expect((await fetch(`${server.url}/api/tools`)).status).toBe(401);
+  });
+});
+
+describe('a folder', () => {
+  test('brings tools, a bad file is named, and SIGHUP reads it again', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
+    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    const code = (text: string) =>
+      `export default { description: 'Greets.', parameters: { type: 'object' }, execute: () => '${text}' };`;
+    await writeFile(join(folder, 'greet.ts'), code('hello'));
+    await writeFile(join(folder, 'bad.ts'), 'export const x: number = 1;');
+    const { server, ask } = await setUp({ folder });
+    expect(await server.line(/this tool is left out/)).toContain('bad.ts');
+    expect(await ask('use:greet')).toBe('result: hello');
+    expect((await listed(server)).sources).toContainEqual(
+      expect.objectContaining({ name: 'folder', state: 'broken' }),
+    );
+
+    await writeFile(join(folder, 'greet.ts'), code('good evening'));
+    await writeFile(join(folder, 'bad.ts'), code('mended'));
+    server.child.kill('SIGHUP');
+    await vi.waitFor(async () => expect(await ask('use:bad')).toBe('result: mended'), { timeout: 10_000 });
+    expect(await ask('use:greet')).toBe('result: good evening');
+    expect(await listed(server)).toMatchObject({
+      items: expect.arrayContaining([
+        expect.objectContaining({ name: 'bad', from: 'folder', for: ['allowed for everyone'] }),
+      ]),
+      sources: expect.arrayContaining([{ name: 'folder', state: 'ok' }]),
+    });
+  });
+});
