@@ -18,7 +18,7 @@ export interface DeliverOptions {
 }
 
 /** Longer than an attempt may take, so that a lease never ends while its attempt is still going on. */
-const LEASE_MARGIN_MS = 15_000;
+const LEASE_MARGIN_MS = 3_000;
 
 export function createDeliver(options: DeliverOptions): LaneHandler {
   const { outbox, channels, log, count, random = Math.random } = options;

@@ -1,23 +1,59 @@
 // A composition root for fault tests: the real server with two counting tools, one idempotent and one not, and with
-// named points at which the process kills itself with SIGKILL, once.
+// named points at which the process kills or stops itself. What passes the points is written to a file outside.
 //
-// FAULT_POINT: after_claim | after_tool | after_tool_journal | after_commit | before_settle | after_settle
-// FAULT_ONCE: a file; the fault happens only while it does not exist (so a process that is started again lives).
+// FAULT_POINT: one of POINTS; FAULT_ONCE: a file; the process is killed there only while the file does not exist (so a
+// process that is started again lives).
 // COUNTER: a file that the tools append one line to for each execution.
-import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
+// RECORD: a file that gets one line for each execution, journaled result, commit, append and claim, with the epoch.
+// MUTANT: a promise that is broken on purpose, to show that it is noticed (see mutated()).
+//
+// Over the IPC channel, if there is one: { arm: { point, nth, action: 'kill' | 'stop' } }, { clockMs } shifts Date.now().
+import { appendFileSync, existsSync, writeFileSync, writeSync } from 'node:fs';
 import { serve } from '../../src/serve.ts';
+import type { ConversationStore, Lease } from '../../src/ports/store.ts';
+import type { LaneQueue } from '../../src/ports/lanes.ts';
+import type { Outbox } from '../../src/ports/outbox.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { success, type Tool } from '../../src/ports/tool.ts';
 import { systemClock } from '../../src/system-clock.ts';
 import { builtInTools } from '../../src/tools/index.ts';
+import type { FaultOrder, FaultPoint } from './fault-points.ts';
 
-const { FAULT_POINT = '', FAULT_ONCE = '', COUNTER = '' } = process.env;
+const { FAULT_POINT = '', FAULT_ONCE = '', COUNTER = '', RECORD = '', MUTANT = '' } = process.env;
 
-function reach(point: string): void {
-  if (point !== FAULT_POINT || existsSync(FAULT_ONCE)) return;
-  writeFileSync(FAULT_ONCE, point);
-  process.kill(process.pid, 'SIGKILL');
+let armed: { point: FaultPoint; nth: number; action: 'kill' | 'stop' } | undefined;
+
+function reach(point: FaultPoint): void {
+  if (point === FAULT_POINT && !existsSync(FAULT_ONCE)) {
+    writeFileSync(FAULT_ONCE, point);
+    process.kill(process.pid, 'SIGKILL');
+  }
+  if (armed?.point !== point || --armed.nth > 0) return;
+  const { action } = armed;
+  armed = undefined;
+  // Written at once: a stopped process writes no more.
+  writeSync(1, `${JSON.stringify({ msg: 'fault point', point, action })}\n`);
+  process.kill(process.pid, action === 'kill' ? 'SIGKILL' : 'SIGSTOP');
 }
+
+const realNow = Date.now;
+let shiftMs = 0;
+Date.now = () => realNow() + shiftMs;
+
+process.on('message', (order: FaultOrder) => {
+  if ('clockMs' in order) shiftMs = order.clockMs;
+  else armed = { ...order.arm };
+});
+// The test that started it is gone.
+process.on('disconnect', () => process.exit(1));
+
+function record(what: string, fields: Record<string, unknown>): void {
+  if (RECORD !== '')
+    appendFileSync(RECORD, `${JSON.stringify({ what, pid: process.pid, at: realNow(), ...fields })}\n`);
+}
+
+/** The newest lease of this process, by conversation: which attempt a tool runs in. */
+const leases = new Map<string, Lease>();
 
 function countingTool(name: string, idempotent: boolean): Tool {
   return {
@@ -25,47 +61,130 @@ function countingTool(name: string, idempotent: boolean): Tool {
     description: 'Counts its executions outside of the server.',
     parameters: { type: 'object', properties: { tag: { type: 'string' } } },
     idempotent,
-    execute(args, { callId }) {
-      appendFileSync(COUNTER, `${JSON.stringify({ name, callId, tag: args['tag'] })}\n`);
+    async execute(args, { callId, conversation }) {
+      reach('before_tool');
+      if (COUNTER !== '') appendFileSync(COUNTER, `${JSON.stringify({ name, callId, tag: args['tag'] })}\n`);
+      record('ran', {
+        conversation,
+        call: callId,
+        tag: args['tag'],
+        tool: name,
+        epoch: leases.get(conversation)?.epoch,
+      });
       reach('after_tool');
-      return Promise.resolve(success(`${name} counted`));
+      return success(`${name} counted`);
     },
   };
 }
 
-/** The same storage, with a look at what passes. */
-function watched(storage: Storage): Storage {
-  const { store, outbox } = storage;
+const leaseFields = ({ conversation, run, epoch }: Lease) => ({ conversation, run, epoch });
+
+function watchedStore(store: ConversationStore): ConversationStore {
   return {
-    ...storage,
-    store: {
-      ...store,
-      async claim(...args) {
-        const result = await store.claim(...args);
-        if (result.status === 'claimed') reach('after_claim');
-        return result;
-      },
-      async journal(lease, entries) {
-        const result = await store.journal(lease, entries);
-        if (entries.some((entry) => entry.kind === 'tool_result')) reach('after_tool_journal');
-        return result;
-      },
-      async commit(...args) {
-        const result = await store.commit(...args);
-        reach('after_commit');
-        return result;
-      },
+    ...store,
+    async append(message) {
+      reach('before_append');
+      const result = await store.append(message);
+      record('appended', { conversation: message.conversation, id: message.id, ...result });
+      reach('after_append');
+      return result;
     },
-    outbox: {
-      ...outbox,
-      async settle(lease) {
-        reach('before_settle');
-        const result = await outbox.settle(lease);
-        reach('after_settle');
-        return result;
-      },
+    async claim(...args) {
+      const result = await store.claim(...args);
+      if (result.status === 'claimed') {
+        leases.set(args[0], result.lease);
+        const { inbox, attempt } = result.snapshot;
+        record('claimed', { ...leaseFields(result.lease), attempt, messages: inbox.map(({ id }) => id) });
+        reach('after_claim');
+      }
+      return result;
+    },
+    async renew(...args) {
+      const result = await store.renew(...args);
+      reach('after_renew');
+      return result;
+    },
+    async drain(...args) {
+      const result = await store.drain(...args);
+      if (result && result.length > 0) reach('after_drain');
+      return result;
+    },
+    async journal(lease, entries) {
+      reach('before_journal');
+      const result = await store.journal(lease, entries);
+      for (const entry of entries) {
+        if (entry.kind === 'tool_result' && result)
+          record('journaled', { ...leaseFields(lease), call: entry.call_id });
+      }
+      if (entries.some((entry) => entry.kind === 'tool_start')) reach('after_tool_start');
+      if (entries.some((entry) => entry.kind === 'tool_result')) reach('after_tool_journal');
+      return result;
+    },
+    async commit(lease, merge) {
+      reach('before_commit');
+      const result = await store.commit(lease, merge);
+      record('committed', { ...leaseFields(lease), merged: result !== false });
+      reach('after_commit');
+      return result;
     },
   };
+}
+
+function watchedOutbox(outbox: Outbox): Outbox {
+  return {
+    ...outbox,
+    async claim(...args) {
+      const result = await outbox.claim(...args);
+      if (result.status === 'claimed') reach('after_delivery_claim');
+      return result;
+    },
+    async settle(lease) {
+      reach('before_settle');
+      const result = await outbox.settle(lease);
+      reach('after_settle');
+      return result;
+    },
+    async retryLater(...args) {
+      const result = await outbox.retryLater(...args);
+      reach('after_retry_later');
+      return result;
+    },
+  };
+}
+
+const watchedLanes = (lanes: LaneQueue, before: FaultPoint, after: FaultPoint): LaneQueue => ({
+  ...lanes,
+  async wake(conversation) {
+    reach(before);
+    await lanes.wake(conversation);
+    reach(after);
+  },
+});
+
+/** The same storage, with a look at what passes. */
+const watched = (storage: Storage): Storage => ({
+  ...storage,
+  store: watchedStore(mutated(storage.store)),
+  outbox: watchedOutbox(storage.outbox),
+  lanes: watchedLanes(storage.lanes, 'before_wake', 'after_wake'),
+  deliveries: watchedLanes(storage.deliveries, 'before_delivery_wake', 'after_delivery_wake'),
+});
+
+function mutated(store: ConversationStore): ConversationStore {
+  switch (MUTANT) {
+    case 'forgetful_journal':
+      return { ...store, journal: () => Promise.resolve(true) };
+    case 'early_acknowledgement':
+      return {
+        ...store,
+        append(message) {
+          setTimeout(() => void store.append(message).catch(() => undefined), 100);
+          return Promise.resolve({ duplicate: false });
+        },
+      };
+    default:
+      return store;
+  }
 }
 
 await serve({

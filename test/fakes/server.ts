@@ -22,6 +22,8 @@ export interface ServerProcessOptions {
   env?: Record<string, string>;
   /** Default: a new folder, removed by close(). */
   dataDir?: string;
+  /** A channel for child.send(), for a composition root that listens to it. */
+  ipc?: boolean;
 }
 
 export interface ServerProcess {
@@ -45,9 +47,9 @@ export async function startServer(options: ServerProcessOptions = {}): Promise<S
   const configFile = join(dataDir, 'overlay.yaml');
   await writeFile(configFile, JSON.stringify(options.config ?? {}));
   const entry = options.entry ?? join(ROOT, 'src/main.ts');
-  const child = spawn(process.execPath, [entry, ...(options.args ?? [])], {
+  const child: ChildProcess = spawn(process.execPath, [entry, ...(options.args ?? [])], {
     cwd: ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: options.ipc ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['ignore', 'pipe', 'pipe'],
     // A clean environment: no key and no setting of the machine's own reaches a test.
     env: {
       PATH: process.env['PATH'] ?? '',
@@ -69,7 +71,7 @@ export async function startServer(options: ServerProcessOptions = {}): Promise<S
     reject: (error: Error) => void;
   }>();
   for (const stream of [child.stdout, child.stderr]) {
-    createInterface({ input: stream }).on('line', (line) => {
+    createInterface({ input: stream! }).on('line', (line) => {
       lines.push(line);
       for (const waiter of waiting) {
         if (!waiter.pattern.test(line)) continue;

@@ -43,8 +43,9 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     defaultJobOptions: {
       removeOnComplete: true,
       removeOnFail: true,
+      // For what fails outside of the handler: moving a job that a failing-over Redis refuses to move.
       attempts: 1_000_000,
-      backoff: { type: 'custom' },
+      backoff: { type: 'fixed', delay: BACKOFF_MS },
       stackTraceLimit: 0,
     },
   });
@@ -63,9 +64,27 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     );
   }
 
+  async function putOff(job: LaneJob, token: string | undefined, delayMs: number): Promise<never> {
+    await job.moveToDelayed((await serverNow()) + Math.max(0, Math.ceil(delayMs)), token);
+    throw new DelayedError();
+  }
+
+  /** By Redis' clock: a job that was put off while this machine's clock was ahead would wait for as long as it was. */
+  async function serverNow(): Promise<number> {
+    try {
+      const [seconds, micros] = await connections.call((client) => client.time());
+      return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    } catch {
+      // Redis is away: moving the job waits for it, and tells if it can't.
+      return Date.now();
+    }
+  }
+
   function startWorker(handler: LaneHandler, concurrency: number) {
     const runs = createRuns(lockMs);
     const { client, cut } = connections.openWorker(name);
+    /** How many times in a row a conversation's handler has thrown in this process. */
+    const failures = new Map<string, number>();
 
     async function work(job: LaneJob, token: string | undefined): Promise<void> {
       const conversation = idOf(job.data.lane);
@@ -75,13 +94,16 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
       let outcome: LaneOutcome;
       try {
         outcome = await handler(conversation, run.signal);
+        failures.delete(conversation);
       } catch (error) {
+        const failed = (failures.get(conversation) ?? 0) + 1;
+        failures.set(conversation, failed);
+        const retryInMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (failed - 1));
         log.warn(
-          { queue: name, conversation, reason: reasonOf(error) },
+          { queue: name, conversation, reason: reasonOf(error), failed, retryInMs },
           'lane handler failed; again after a back-off',
         );
-        // BullMQ stores the message: not one that came from elsewhere.
-        throw new Error('lane handler failed', { cause: error });
+        outcome = { retryInMs };
       } finally {
         runs.leave(conversation, run);
       }
@@ -108,9 +130,6 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
       maxStalledCount: Number.MAX_SAFE_INTEGER,
       // Bounds how long a job waits whose wake-up mark was lost with a worker.
       drainDelay: 2,
-      settings: {
-        backoffStrategy: (attempts = 1) => Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** (attempts - 1)),
-      },
     });
     bull.on('error', (error) => {
       // A lost lock is reported by 'lockRenewalFailed', and by the run that ends.
@@ -174,11 +193,6 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
       return closing;
     },
   };
-}
-
-async function putOff(job: LaneJob, token: string | undefined, delayMs: number): Promise<never> {
-  await job.moveToDelayed(Date.now() + Math.max(0, Math.ceil(delayMs)), token);
-  throw new DelayedError();
 }
 
 /** True if it settled within the time; a rejection is passed on. */

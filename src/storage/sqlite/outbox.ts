@@ -31,12 +31,12 @@ export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversation
     'SELECT seq FROM outbox WHERE parked = 0 AND conversation = ? LIMIT 1',
   );
   const lend = db.prepare(
-    'UPDATE outbox SET attempts = attempts + 1, epoch = epoch + 1, holder = ?, lease_until = ? WHERE seq = ?',
+    'UPDATE outbox SET attempts = attempts + 1, epoch = epoch + 1, not_before = 0, holder = ?, lease_until = ? WHERE seq = ?',
   );
   const remove = db.prepare('DELETE FROM outbox WHERE seq = ?');
   // The epoch rises with whatever ends a lease, so that it is stale at once.
   const putOff = db.prepare(
-    'UPDATE outbox SET not_before = ?, error = ?, epoch = epoch + 1, holder = 0, lease_until = 0 WHERE seq = ?',
+    'UPDATE outbox SET holder = ?, not_before = ?, error = ?, epoch = epoch + 1, lease_until = 0 WHERE seq = ?',
   );
   const putAside = db.prepare(
     'UPDATE outbox SET parked = 1, error = ?, epoch = epoch + 1, holder = 0, lease_until = 0 WHERE seq = ?',
@@ -60,7 +60,9 @@ export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversation
       return db.write(() => {
         const head = selectHead.get(conversation);
         if (head === undefined) return { status: 'empty' };
-        const forMs = Math.max(heldForMs(head), head.not_before - Date.now());
+        // On the lease's clock, too: the wall clock may jump. The back-off of an earlier opening is over.
+        const { holder, lease_until, not_before } = head;
+        const forMs = heldForMs({ holder, lease_until: Math.max(lease_until, not_before) });
         if (forMs > 0) return { status: 'wait', forMs };
         lend.run(...leaseFor(leaseMs), head.seq);
         return {
@@ -85,7 +87,7 @@ export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversation
       return db.write(() => {
         const row = held(lease);
         if (row === undefined) return false;
-        putOff.run(Date.now() + Math.ceil(delayMs), error, row.seq);
+        putOff.run(...leaseFor(delayMs), error, row.seq);
         return true;
       });
     },

@@ -151,6 +151,32 @@ export function lanesContract(name: string, make: MakeBacking): void {
       expect(calls.map((one) => one.conversation)).toEqual(['acct:a', 'acct:b', 'acct:a']);
     });
 
+    it.each(['retryInMs', 'throws'])('comes again in time though the clock has jumped (%s)', async (how) => {
+      const queue = await open();
+      const { handler, call, calls } = manual();
+      await queue.work(
+        async (...args) => {
+          const outcome = await handler(...args);
+          if (outcome === 'more') throw new Error('broken on purpose');
+          return outcome;
+        },
+        { concurrency: 1 },
+      );
+      await queue.wake('acct:a');
+      const realNow = Date.now;
+      const ahead = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + 3_600_000);
+      try {
+        (await call(0)).end(how === 'throws' ? 'more' : { retryInMs: 300 });
+        // Put off; or, by a worker whose clock is ahead, taken again at once.
+        await vi.waitFor(async () => {
+          expect(calls.length + (await queue.depth()).delayed).toBeGreaterThan(1);
+        }, PATIENCE);
+      } finally {
+        ahead.mockRestore();
+      }
+      (await call(1)).end('idle');
+    });
+
     it('shows what is delayed, and does not lose a wake to it', async () => {
       const queue = await open();
       const { handler, call } = manual();

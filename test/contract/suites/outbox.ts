@@ -99,6 +99,15 @@ export function outboxContract(name: string, make: MakeBacking): void {
       ]);
     });
 
+    it('backs off for as long as was said, though the clock jumps meanwhile', async () => {
+      const { outbox } = await withDeliveries(1);
+      const { lease } = await claimed(outbox, 'acct:a');
+      const realNow = Date.now;
+      const ahead = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + 3_600_000);
+      await outbox.retryLater(lease, 50, 'no').finally(() => ahead.mockRestore());
+      expect((await claimedLater(outbox, 'acct:a')).attempt).toBe(2);
+    });
+
     it('counts attempts; when the time has come the same delivery comes first', async () => {
       const { outbox } = await withDeliveries(2);
       for (const attempt of [1, 2, 3]) {

@@ -83,7 +83,7 @@ CREATE TABLE outbox (
   attempts     INTEGER NOT NULL DEFAULT 0,
   error        TEXT,
   epoch        INTEGER NOT NULL DEFAULT 0,
-  not_before   INTEGER NOT NULL DEFAULT 0,          -- back-off
+  not_before   INTEGER NOT NULL DEFAULT 0,          -- back-off, on the holder's monotonic clock
   holder       INTEGER NOT NULL DEFAULT 0,
   lease_until  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
