@@ -7,6 +7,7 @@ import type { Tool } from '../ports/tool.ts';
 import { createCalculateTool } from './calculate.ts';
 import { createFindTools, type CheckArguments, type FindTools } from './find-tools.ts';
 import { createFolderSource } from './folder.ts';
+import { createMcpSource } from './mcp/index.ts';
 import { nameTools, type NamedTool } from './names.ts';
 import { createNowTool } from './now.ts';
 import { createPermissions, type ToolUser } from './permissions.ts';
@@ -66,7 +67,8 @@ export function createToolset(options: ToolsetOptions): Toolset {
   const { settings, log } = options;
   const permissions = createPermissions(settings);
   const folder = createFolderSource({ folder: settings.folder, log });
-  const sources: ToolSource[] = [builtInSource(options), folder];
+  const mcp = createMcpSource({ servers: settings.mcp.servers, clock: options.clock, log });
+  const sources: ToolSource[] = [builtInSource(options), folder, mcp];
   /** What rules may call a tool, for every tool that some run has. */
   const namesOf = new WeakMap<Tool, string[]>();
   const finders = new WeakMap<Tool, FindTools>();
