@@ -8,12 +8,22 @@ import { nodeAt, type SchemaNode } from './problems.ts';
 
 const DEFAULTS = join(import.meta.dirname, 'default.yaml');
 
-/** Every key of default.yaml, dotted, with the comment on its line. */
-export function readComments(): Map<string, string | undefined> {
-  const text = readFileSync(DEFAULTS, 'utf8');
+/** A line of an example that is commented out: what can't be on by default, since it needs keys of the operator's own. */
+const EXAMPLE = /^ {2}# ( *[a-z_]+:(?: .*)?)$/gm;
+
+export interface Reference {
+  /** Dotted key → the comment on its line. */
+  comments: Map<string, string | undefined>;
+  /** The values, as written. */
+  tree: unknown;
+}
+
+/** What default.yaml says of every key, its examples included. */
+export function readReference(): Reference {
+  const text = readFileSync(DEFAULTS, 'utf8').replaceAll(EXAMPLE, '  $1');
   const lines = text.split('\n');
   const counter = new LineCounter();
-  const comments = new Map<string, string | undefined>();
+  const comments: Reference['comments'] = new Map();
   const visit = (map: YAMLMap, path: string[]): void => {
     for (const { key, value } of map.items) {
       if (!isScalar(key) || !key.range) continue;
@@ -23,17 +33,16 @@ export function readComments(): Map<string, string | undefined> {
       if (isMap(value)) visit(value, here);
     }
   };
-  const { contents } = parseDocument(text, { lineCounter: counter });
-  if (isMap(contents)) visit(contents, []);
-  return comments;
+  const document = parseDocument(text, { lineCounter: counter });
+  if (isMap(document.contents)) visit(document.contents, []);
+  return { comments, tree: document.toJS() };
 }
 
 /** The text of config/schema.json. */
 export function editorSchema(): string {
   const schema = jsonSchema();
-  // A union of channels is entered by the `type` that the default file writes under that account.
-  const tree = { channels: { web: { type: 'web' }, webhook: { type: 'webhook' } } };
-  for (const [key, comment] of readComments()) {
+  const { comments, tree } = readReference();
+  for (const [key, comment] of comments) {
     const path = key.split('.');
     const node = comment && isSetting(path) ? nodeAt(schema, tree, path) : undefined;
     if (node) node.description ??= comment;

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { editorSchema, readComments } from '../../config/json-schema.ts';
+import { z } from 'zod';
+import { editorSchema, readReference } from '../../config/json-schema.ts';
 import { jsonSchema, loadConfig } from '../../config/load.ts';
 import { configSchema, modelSchema } from '../../config/schema.ts';
 
@@ -27,7 +28,8 @@ function settings(node: Node, path: string): string[] {
 }
 
 const schema = JSON.parse(JSON.stringify(jsonSchema()));
-const comments = readComments();
+const { comments, tree } = readReference();
+const reference = z.object({ channels: z.record(z.string(), z.record(z.string(), z.unknown())) }).parse(tree);
 
 describe('default.yaml', () => {
   it('has every setting, with a comment', () => {
@@ -40,13 +42,21 @@ describe('default.yaml', () => {
     }
   });
 
-  it('has every setting of every channel type, with a comment', () => {
-    const accounts = Object.entries(loaded.channels);
+  it('has every setting of every channel type, with a comment; an example (commented out) where it needs keys', () => {
+    const accounts = Object.entries(reference.channels);
     for (const option of schema.properties.channels.additionalProperties.oneOf) {
       const type = option.properties.type.const;
-      const account = accounts.find(([, channel]) => channel.type === type)?.[0];
-      expect(account, `an account of type ${type}`).toBeTruthy();
+      const [account, example] = accounts.find(([, channel]) => channel['type'] === type) ?? [];
+      expect(
+        account,
+        `default.yaml needs an account of type ${type}, or an example ("  # name:")`,
+      ).toBeTruthy();
       for (const key of settings(option, `channels.${account}.`)) expect(comments.get(key), key).toBeTruthy();
+      for (const [key, node] of Object.entries<Node>(option.properties)) {
+        const value = example?.[key];
+        if (node.default === undefined || String(value).startsWith('${') || node.properties) continue;
+        expect(value, `channels.${account}.${key}`).toEqual(node.default);
+      }
     }
   });
 
