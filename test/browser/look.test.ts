@@ -165,14 +165,11 @@ describe('writing', () => {
     const { page } = chat;
     const session = await page.context().newCDPSession(page);
     await page.locator('#input').focus();
-    const composing = page.evaluate(
-      () =>
-        new Promise((resolve) => {
-          document
-            .getElementById('input')!
-            .addEventListener('keydown', (event) => resolve(event.isComposing), { once: true });
-        }),
-    );
+    await page.evaluate(() => {
+      const input = document.getElementById('input')!;
+      const note = (event: KeyboardEvent) => (input.dataset['composing'] = String(event.isComposing));
+      input.addEventListener('keydown', note, { once: true });
+    });
     await session.send('Input.imeSetComposition', { text: '你好', selectionStart: 2, selectionEnd: 2 });
     // What a browser tells of a key that the input method takes.
     await session.send('Input.dispatchKeyEvent', {
@@ -181,7 +178,7 @@ describe('writing', () => {
       code: 'Enter',
       windowsVirtualKeyCode: 229,
     });
-    expect(await composing).toBe(true);
+    await expect.poll(() => page.locator('#input').getAttribute('data-composing')).toBe('true');
     await session.send('Input.insertText', { text: '你好' });
     expect(await page.locator('#input').inputValue()).toBe('你好');
     // Safari: the composition is over before the key is told; the code is what is left of it.
