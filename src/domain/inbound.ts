@@ -3,6 +3,18 @@
 export interface Sender {
   id: string;
   name?: string;
+  /** A program, as far as the platform tells. */
+  bot?: boolean;
+}
+
+/** Something said in a group that did not ask the bot. */
+export interface Note {
+  /** The platform's message id. */
+  id: string;
+  /** Milliseconds since the epoch. */
+  at: number;
+  sender: Sender;
+  text: string;
 }
 
 export interface Attachment {
@@ -43,6 +55,8 @@ export interface InboundMessage {
   group?: boolean;
   busy: BusyMode;
   replyTo?: ReplyTarget;
+  /** What was said in the group since the bot was last asked, oldest first: for the model, not the sender's words. */
+  notes?: Note[];
 }
 
 /** True if the message may share a run, and its answer, with messages before it. */

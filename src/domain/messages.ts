@@ -70,7 +70,9 @@ export interface HistoryEntry extends Message {
   /** Id of the inbound message that a user entry came from; absent on tool results and assistant entries. */
   id?: string;
   /** Who said it, on user entries that came from an inbound message. */
-  sender?: { id: string; name?: string };
+  sender?: { id: string; name?: string; bot?: boolean };
+  /** What others said in the group before it: shown to the model with this entry, and not its sender's words. */
+  notes?: { id: string; at: number; sender: { id: string; name?: string }; text: string }[];
   /** Set on assistant entries: the model entry that produced it and why it stopped. */
   model?: string;
   stop?: StopReason;

@@ -6,6 +6,10 @@ import type { LaneQueue } from './lanes.ts';
 import type { RunEventLog } from './events.ts';
 import type { RunControl } from './control.ts';
 import type { MessageIndex } from './message-index.ts';
+import type { ContextNotes } from './notes.ts';
+import type { People } from './people.ts';
+import type { Preferences } from './preferences.ts';
+import type { Spending } from './spending.ts';
 
 export interface Storage {
   kind: 'redis' | 'sqlite';
@@ -13,6 +17,10 @@ export interface Storage {
   reader: ConversationReader;
   outbox: Outbox;
   index: MessageIndex;
+  notes: ContextNotes;
+  people: People;
+  preferences: Preferences;
+  spending: Spending;
   events: RunEventLog;
   control: RunControl;
   /** Wakes agent runs. */

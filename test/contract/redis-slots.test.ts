@@ -102,6 +102,16 @@ describe('the scripts of the Redis storage', () => {
     await outbox.claim(conversation, LONG_MS);
     await outbox.retry('r1.0');
 
+    const { notes, people, preferences, spending } = storage;
+    await notes.add(conversation, { id: 'n1', at: 1, sender: { id: 'u' }, text: '' }, 5);
+    await notes.remove(conversation, ['n1']);
+    await people.ask({ code: conversation, account: 'acct', person: conversation });
+    await people.approve(conversation, 'boss');
+    await people.remove(conversation);
+    await preferences.set(conversation, { model: 'm' });
+    await preferences.get(conversation);
+    await spending.add('2026-11-30', [conversation], usage);
+
     const start = { ...update(conversation, ''), type: 'agent_start' as const, messages: [] };
     for (let n = 0; n < 4; n += 1)
       await events.publish(conversation, [start, ...Array.from({ length: 9 }, () => start)]);

@@ -10,10 +10,14 @@ import { createEventLog } from './events.ts';
 import { createLanes } from './lanes.ts';
 import { createMessageIndex } from './message-index.ts';
 import { createOperate, type RedisContext } from './operations.ts';
+import { createNotes } from './notes.ts';
 import { createOutbox } from './outbox.ts';
+import { createPeople } from './people.ts';
+import { createPreferences } from './preferences.ts';
 import { createReader } from './reader.ts';
 import { reasonOf } from './reporter.ts';
 import { loadScripts } from './scripts.ts';
+import { createSpending } from './spending.ts';
 import { createStore } from './store.ts';
 import { createSubscriber } from './subscriber.ts';
 
@@ -66,6 +70,10 @@ export async function createRedisStorage(options: RedisStorageOptions): Promise<
     reader: createReader(context),
     outbox: createOutbox(context),
     index: createMessageIndex(context, { dedupeMs }),
+    notes: createNotes(context, { dedupeMs }),
+    people: createPeople(context),
+    preferences: createPreferences(context, { historyTtlMs }),
+    spending: createSpending(context),
     events: createEventLog(context, subscriber, {
       maxEvents: options.maxEvents ?? 2_000,
       keepMs: options.keepEventsMs ?? 10 * 60_000,

@@ -44,6 +44,10 @@ export interface ConversationKeys extends ShardKeys {
   events: string;
   /** Pub/sub channel of run events. */
   channel: string;
+  /** List of entries `<note name>\n<json>`, oldest first. */
+  notes: string;
+  /** Hash: what people chose by command. */
+  preferences: string;
 }
 
 /** FNV-1a over UTF-16 code units: stable across processes and versions, spread enough for 64 shards. */
@@ -82,6 +86,8 @@ export function conversationKeys(conversation: string): ConversationKeys {
     outbox: `${prefix}outbox:${name}`,
     events: `${prefix}events:${name}`,
     channel: `${prefix}channel:${name}`,
+    notes: `${prefix}notes:${name}`,
+    preferences: `${prefix}preferences:${name}`,
   };
 }
 
@@ -90,6 +96,24 @@ export function indexKey(account: string, messageId: string): string {
   const name = JSON.stringify([account, messageId]);
   return `${prefixOf(shardOf(name))}index:${name}`;
 }
+
+/** Tokens of one day and one name. */
+export function spendingKey(day: string, who: string): string {
+  const name = nameOf(who);
+  return `${prefixOf(shardOf(name))}spending:${day}:${name}`;
+}
+
+/** Strangers' requests and approvals: one slot for all. */
+export const PEOPLE = {
+  /** Hash: code → json of a request. */
+  requests: 'lk:{people}:requests',
+  /** Hash: `[account, person]` → code. */
+  codes: 'lk:{people}:codes',
+  /** Hash: code → json of an approval. */
+  approvals: 'lk:{people}:approvals',
+  /** Sorted set: codes of requests by time. */
+  times: 'lk:{people}:times',
+};
 
 // Ids hold any character. Two kinds cannot stand in names: control characters (a newline ends a name in entries and
 // signals) and lone surrogates (UTF-8 has none, so different ids would become one key).

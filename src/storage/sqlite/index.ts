@@ -10,8 +10,12 @@ import type { EventLogOptions } from './events.ts';
 import { createLocalLanes } from './lanes.ts';
 import { createMaintenance } from './maintenance.ts';
 import { createMessageIndex } from './message-index.ts';
+import { createNotes } from './notes.ts';
 import { createOutbox } from './outbox.ts';
+import { createPeople } from './people.ts';
+import { createPreferences } from './preferences.ts';
 import { createReader } from './reader.ts';
+import { createSpending } from './spending.ts';
 import { createStore } from './store.ts';
 
 export interface SqliteStorageOptions {
@@ -52,6 +56,10 @@ export async function createSqliteStorage(options: SqliteStorageOptions): Promis
     reader: createReader(db, conversations),
     outbox: createOutbox(db, conversations),
     index: createMessageIndex(db),
+    notes: createNotes(db),
+    people: createPeople(db),
+    preferences: createPreferences(db),
+    spending: createSpending(db),
     events,
     control: createControl(db, conversations, signals),
     lanes,

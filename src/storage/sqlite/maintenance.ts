@@ -48,6 +48,12 @@ export function createMaintenance({
          OR EXISTS (SELECT 1 FROM outbox WHERE parked IN (0, 1) AND conversation = ?1) AS found`,
   );
   const discard = db.prepare('INSERT OR IGNORE INTO garbage (conversation, generation) VALUES (?, ?)');
+  const deleteNotes = db.prepare(
+    'DELETE FROM notes WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM notes ORDER BY seq LIMIT ?) WHERE at < ?)',
+  );
+  const deletePreference = db.prepare(
+    'DELETE FROM preferences WHERE conversation = (SELECT id FROM conversations WHERE key = ?)',
+  );
   const deleteSummary = db.prepare('DELETE FROM summaries WHERE conversation = ?');
   const deleteConversation = db.prepare('DELETE FROM conversations WHERE key = ?');
   const garbage = db.prepare<{ conversation: number; generation: number }>(
@@ -77,6 +83,10 @@ export function createMaintenance({
     return () => deleteIndexed.run(stepRows, before).changes === stepRows;
   };
 
+  const notes = (before: number): Step => {
+    return () => deleteNotes.run(stepRows, before).changes === stepRows;
+  };
+
   const conversations = (before: number): Step => {
     let from = { active_at: 0, key: 0 };
     return () => {
@@ -86,6 +96,7 @@ export function createMaintenance({
         if (busy.get(row.key)?.found === 1) continue;
         discard.run(row.key, row.generation);
         deleteSummary.run(row.key);
+        deletePreference.run(row.key);
         deleteConversation.run(row.key);
       }
       return rows.length === stepRows;
@@ -104,7 +115,7 @@ export function createMaintenance({
 
   async function run(): Promise<void> {
     const now = Date.now();
-    const steps: Step[] = [messages(now - dedupeMs), indexed(now - dedupeMs)];
+    const steps: Step[] = [messages(now - dedupeMs), indexed(now - dedupeMs), notes(now - dedupeMs)];
     // Never before its statuses: they are found through the conversation.
     if (historyTtlMs > 0) steps.push(conversations(now - Math.max(historyTtlMs, dedupeMs)));
     steps.push(entries);

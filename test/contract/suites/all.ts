@@ -6,6 +6,7 @@ import { indexContract } from './index.ts';
 import { lanesContract } from './lanes.ts';
 import { limitsContract } from './limits.ts';
 import { outboxContract } from './outbox.ts';
+import { peopleContract } from './people.ts';
 import { readerContract } from './reader.ts';
 import { recoveryContract } from './recovery.ts';
 import { storeContract } from './store.ts';
@@ -19,6 +20,7 @@ export function storageContract(name: string, make: MakeBacking): void {
   readerContract(name, make);
   outboxContract(name, make);
   indexContract(name, make);
+  peopleContract(name, make);
   controlContract(name, make);
   eventsContract(name, make);
   lanesContract(name, make);
