@@ -18,6 +18,7 @@ import type { AgentEntry, AgentOptions, AgentResult } from './types.ts';
 import { CRASHED_DURING } from './wording.ts';
 
 export { createCalibration, type Calibration } from './context/calibration.ts';
+export type { AgentHooks } from './hooks.ts';
 export type { AgentOptions, AgentPrompt, AgentResult } from './types.ts';
 
 /**
