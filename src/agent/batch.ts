@@ -38,6 +38,7 @@ export async function runBatch(run: Run, calls: readonly Call[], done?: Done): P
     const missing = run.abort.signal.aborted ? CANCELLED_BEFORE : skip;
     complete(run, calls, slots, missing);
   }
+  await write(run);
   const finished = slots as Finished[];
   const failing = finished.findIndex(({ end }) => end);
   return {
@@ -52,7 +53,10 @@ function isParallel(run: Run, calls: readonly Call[]): boolean {
   return calls.every(({ tool }) => tool === undefined || tool.execution === 'parallel');
 }
 
-const startEntry = ({ block }: Call): JournalEntry => ({ v: 1, kind: 'tool_start', call_id: block.id });
+function startEntry({ block, tool }: Call): JournalEntry {
+  const entry = { v: 1, kind: 'tool_start', call_id: block.id } as const;
+  return tool?.idempotent ? { ...entry, idempotent: true } : entry;
+}
 
 function resultEntry({ block, terminate }: Finished): JournalEntry {
   const entry = { v: 1, kind: 'tool_result', call_id: block.tool_use_id, block } as const;
@@ -80,7 +84,6 @@ async function inOrder(run: Run, calls: readonly Call[], slots: (Finished | unde
     run.unwritten.push(resultEntry(result));
     if (result.end) break;
   }
-  await write(run);
   return false;
 }
 

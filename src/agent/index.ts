@@ -1,22 +1,18 @@
 // The agent: one run of the loop over one conversation. Pure: messages in, events out, everything outside through ports;
 // no timer, no IO. docs/agent-loop.md maps each mechanism to its file, setting and test.
-import { textOf } from '../domain/messages.ts';
-import { fail } from '../ports/tool.ts';
 import { Cancelled, RunInterrupted } from './abort.ts';
-import { checkCall } from './assistant.ts';
+import { begin, finishBatch } from './beginning.ts';
 import { fitContext, showContext } from './context/fit.ts';
 import { cancelled, type End } from './ending.ts';
 import { takeHeld } from './inbox.ts';
 import { loop } from './loop.ts';
 import { runPostProcess } from './post-process.ts';
-import { readJournal, type OpenBatch, type Resumed } from './resume.ts';
-import { announce, createRun, emit, type Context, type Run } from './run.ts';
-import { resultBlock } from './tool-call.ts';
+import { readJournal } from './resume.ts';
+import { createRun, emit, type Context, type Run } from './run.ts';
 import { truncateContent } from './truncate.ts';
-import { runTools } from './turn.ts';
 import type { AgentEntry, AgentOptions, AgentResult } from './types.ts';
-import { CRASHED_DURING } from './wording.ts';
 
+export { RunInterrupted } from './abort.ts';
 export { createCalibration, type Calibration } from './context/calibration.ts';
 export type { AgentHooks } from './hooks.ts';
 export type { AgentOptions, AgentPrompt, AgentResult } from './types.ts';
@@ -63,70 +59,6 @@ async function conduct(run: Run): Promise<AgentResult> {
   }
   takeHeld(run);
   return outcome(run, end);
-}
-
-/** Takes in the prompts and what the journal has; announces only what is new. */
-function begin(run: Run, resumed: Resumed): void {
-  const { clock, prompts } = run.options;
-  emit(run, {
-    type: 'agent_start',
-    messages: prompts.flatMap(({ id }) => id ?? []),
-    ...(resumed.interrupted ? { resumed: true } : {}),
-  });
-  for (const { message, id, at, sender } of resumed.initial) {
-    run.transcript.append({ message, at: at ?? clock.now(), ...(id === undefined ? {} : { id }) });
-    if (sender) run.sender = sender;
-    if (!resumed.interrupted) announce(run, message, id);
-  }
-  for (const entry of resumed.chain) run.transcript.append(entry);
-  recallCalls(run, resumed.chain);
-  run.turn = resumed.turns;
-  Object.assign(run.usage, resumed.usage);
-  run.finals.push(...resumed.finals);
-  run.heldSteering.push(...resumed.waiting);
-  if (!resumed.interrupted) {
-    // The first step of the journal: which messages the run started with.
-    run.unwritten.push({ v: 1, kind: 'steered', messages: resumed.initial.flatMap(({ id }) => id ?? []) });
-  } else {
-    // Text of the interrupted attempt that was streamed but not journaled comes again.
-    emit(run, { type: 'message_reset' });
-  }
-}
-
-/** The breakers know the calls of the interrupted attempt. */
-function recallCalls(run: Run, chain: readonly AgentEntry[]): void {
-  const failed = new Map<string, boolean>();
-  for (const { message } of chain) {
-    for (const block of message.content) {
-      if (block.type === 'tool_result') failed.set(block.tool_use_id, block.is_error === true);
-    }
-  }
-  for (const { message } of chain) {
-    for (const block of message.content) {
-      if (block.type !== 'tool_use') continue;
-      const { record } = run.breakers.begin(block.name, JSON.stringify(block.input));
-      run.breakers.end(record, failed.get(block.id) === false);
-    }
-  }
-}
-
-/** The batch in which the run was interrupted. A call that had started is made again only if that is harmless. */
-async function finishBatch(run: Run, { entry, calls, done, started }: OpenBatch): Promise<End | undefined> {
-  run.transcript.append(entry);
-  run.aside = textOf(entry.message.content).trim();
-  const prepared = calls.map((block) => {
-    run.transcript.callId(block.id);
-    if (started.has(block.id) && !done.has(block.id) && run.tools.get(block.name)?.idempotent !== true) {
-      const result = resultBlock(block.id, fail(CRASHED_DURING), Infinity);
-      done.set(block.id, { block: result, terminate: false });
-      run.unwritten.push({ v: 1, kind: 'tool_result', call_id: block.id, block: result });
-    }
-    return checkCall(run, block);
-  });
-  run.turnOpen = true;
-  const { stop = 'tool_use', model } = entry;
-  const turn = await runTools(run, prepared, { stop, model }, done);
-  return turn.kind === 'end' ? turn.end : undefined;
 }
 
 function outcome(run: Run, { status, stop }: End): AgentResult {
