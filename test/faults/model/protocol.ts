@@ -158,7 +158,11 @@ function work(state: State, worker: Running, go: Go, omitted: Omission | undefin
       return go('journals that the tool starts', { ...worker, at: 'tool' }, { journal });
     }
     case 'tool':
-      return go('runs the tool', { ...worker, at: 'ran' }, { toolRuns: [...state.toolRuns, run].sort() });
+      return go(
+        'runs the tool',
+        { ...worker, at: 'ran' },
+        { toolRuns: [...state.toolRuns, run].sort((a, b) => a - b) },
+      );
     case 'ran':
       if (!fresh) return lost;
       return go('journals the result', { ...worker, at: 'answered' }, { journal: ['start', 'result'] });
