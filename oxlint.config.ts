@@ -15,12 +15,16 @@ const AREAS = [...BASE, ...MIDDLE, ...TOP, ...ROOT, ...OUTSIDE];
 const SDKS = [
   '@anthropic-ai/sdk',
   'openai',
+  '@larksuiteoapi/node-sdk',
   'bullmq',
   'ioredis',
   'node:sqlite',
   'fastify',
   'fastify-type-provider-zod',
 ].concat(['@fastify/[^/]+', 'pino', 'prom-client', 'yaml', 'marked', 'ipaddr\\.js', 'jsonrepair', 'ajv']);
+SDKS.push('@modelcontextprotocol/sdk', 'turndown', 'unpdf');
+
+const CHANNEL_SDKS: Record<string, string[]> = { web: ['marked'], feishu: ['@larksuiteoapi/node-sdk'] };
 
 interface Place {
   files: string;
@@ -45,13 +49,16 @@ const PLACES: Place[] = [
   middle('src/models'),
   { ...middle('src/models', ['openai']), files: 'src/models/openai/**' },
   { ...middle('src/models', ['@anthropic-ai/sdk']), files: 'src/models/anthropic/**' },
-  middle('src/tools'),
+  // Front matter of skills is YAML.
+  middle('src/tools', ['yaml']),
+  { ...middle('src/tools', ['@modelcontextprotocol/sdk']), files: 'src/tools/mcp/**' },
+  { ...middle('src/tools', ['turndown', 'unpdf']), files: 'src/tools/web/**' },
   middle('src/delivery'),
   middle('src/telemetry', ['pino', 'prom-client']),
   middle('src/storage/redis', ['bullmq', 'ioredis']),
   middle('src/storage/sqlite', ['node:sqlite']),
   middle('channels'),
-  ...CHANNELS.map((name) => middle(`channels/${name}`, name === 'web' ? ['marked'] : [])),
+  ...CHANNELS.map((name) => middle(`channels/${name}`, CHANNEL_SDKS[name])),
   { files: 'src/lane/**', may: [...BASE, ...MIDDLE, 'lane'] },
   {
     files: 'src/http/**',

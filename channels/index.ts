@@ -1,12 +1,18 @@
 // The channels there are, by `type`. An adapter's code, and its SDK, is loaded only when an account of it is configured.
 import type { ChannelSettings, Config } from '../config/schema.ts';
-import type { Channel } from '../src/ports/channel.ts';
+import type { Accept, Channel, ChannelMemory } from '../src/ports/channel.ts';
 import type { Clock } from '../src/ports/clock.ts';
 import type { Logger } from '../src/ports/log.ts';
 
 export interface ChannelDeps {
   clock: Clock;
   log: Logger;
+  accept: Accept;
+  /** Cancels the run of a message that was taken back. False if it isn't running (yet, or any more). */
+  cancel: (conversation: string, message: string) => Promise<boolean>;
+  memory: (account: string) => ChannelMemory;
+  /** Where received files are kept. */
+  mediaDir: string;
 }
 
 /** Makes the channels of all enabled accounts, not started. Rejects with AppError 'config_invalid'. */
@@ -16,15 +22,19 @@ export async function createChannels(
 ): Promise<Map<string, Channel>> {
   const channels = new Map<string, Channel>();
   for (const [account, settings] of Object.entries(accounts)) {
-    if (settings.enabled) channels.set(account, await createChannel(account, settings, deps));
+    if (isOn(settings)) channels.set(account, await createChannel(account, settings, deps));
   }
   return channels;
 }
 
+/** An account of a platform is there without its credentials in the default configuration. */
+export const isOn = (settings: ChannelSettings): boolean =>
+  settings.enabled && !(settings.type === 'feishu' && settings.app_id === '');
+
 async function createChannel(
   account: string,
   settings: ChannelSettings,
-  { clock, log }: ChannelDeps,
+  { clock, log, ...deps }: ChannelDeps,
 ): Promise<Channel> {
   switch (settings.type) {
     case 'webhook': {
@@ -34,6 +44,10 @@ async function createChannel(
     case 'web': {
       const { createWebChannel } = await import('./web/index.ts');
       return createWebChannel({ account });
+    }
+    case 'feishu': {
+      const { createFeishuChannel } = await import('./feishu/index.ts');
+      return createFeishuChannel({ account, settings, clock, log, ...deps, memory: deps.memory(account) });
     }
   }
 }

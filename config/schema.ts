@@ -170,7 +170,32 @@ const webChannelSchema = z.strictObject({
   limits,
 });
 
-const channelSchema = z.discriminatedUnion('type', [webhookChannelSchema, webChannelSchema]);
+const feishuChannelSchema = z.strictObject({
+  type: z.literal('feishu'),
+  enabled: z.boolean().default(true),
+  /** The vendor's client silently does nothing with an id of another form. */
+  app_id: z
+    .string()
+    .regex(/^(?:cli_[0-9a-fA-F]{16})?$/, 'must be cli_ and 16 hexadecimal digits, or empty')
+    .default(''),
+  app_secret: z.string().default(''),
+  mode: z.enum(['websocket', 'webhook']).default('websocket'),
+  /** feishu, lark, or an address. */
+  domain: z.union([z.enum(['feishu', 'lark']), z.url({ protocol: /^https?$/ })]).default('feishu'),
+  encrypt_key: z.string().default(''),
+  verification_token: z.string().default(''),
+  max_age_minutes: z.number().positive().default(30),
+  mention_all: z.boolean().default(false),
+  typing: z.boolean().default(true),
+  streaming: z.boolean().default(true),
+  media_max_bytes: count.default(20_971_520),
+});
+
+const channelSchema = z.discriminatedUnion('type', [
+  webhookChannelSchema,
+  webChannelSchema,
+  feishuChannelSchema,
+]);
 
 const deliverySchema = z.strictObject({
   concurrency: count.default(50),
@@ -199,3 +224,4 @@ export type ModelSettings = z.infer<typeof modelSchema>;
 export type ChannelSettings = z.infer<typeof channelSchema>;
 export type WebhookSettings = z.infer<typeof webhookChannelSchema>;
 export type WebSettings = z.infer<typeof webChannelSchema>;
+export type FeishuSettings = z.infer<typeof feishuChannelSchema>;

@@ -1,18 +1,23 @@
 // Wires one server from its parts: storage, models, tools, channels, lanes, delivery, HTTP. main.ts calls it with the real
 // ones; a test or a program of one's own may bring other tools or a storage that it watches.
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { createChannels } from '../channels/index.ts';
 import type { Config } from '../config/schema.ts';
 import { createCalibration } from './agent/index.ts';
 import { checkArguments } from './agent/validate.ts';
 import { createDeliver } from './delivery/deliver.ts';
+import { createDrafts } from './delivery/drafts.ts';
+import { createChannelMemory } from './delivery/memory.ts';
 import { createApp } from './http/app.ts';
 import { createAccept } from './inbox/accept.ts';
+import { createCancel } from './inbox/cancel.ts';
 import { conversationLanguage, createCommands } from './inbox/commands.ts';
 import { createLane } from './lane/lane.ts';
 import { createRun } from './lane/run.ts';
 import { createSweep } from './lane/sweep.ts';
 import { createModels } from './models/index.ts';
+import type { Channel } from './ports/channel.ts';
 import type { Logger } from './ports/log.ts';
 import type { Storage } from './ports/storage.ts';
 import type { Tool } from './ports/tool.ts';
@@ -83,7 +88,16 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     log,
     count: metrics.message,
   });
-  const channels = await createChannels(runsChannels ? startConfig.channels : {}, { clock, log });
+  let channels = new Map<string, Channel>();
+  const drafts = createDrafts({ events, reader, channels: () => channels, clock, log });
+  channels = await createChannels(runsChannels ? startConfig.channels : {}, {
+    clock,
+    log,
+    accept: drafts.watching(accept),
+    cancel: createCancel(reader, control),
+    memory: (account) => createChannelMemory(storage.index, account),
+    mediaDir: join(startConfig.storage.data_dir, 'media'),
+  });
 
   const lane = createLane({
     store,
@@ -180,6 +194,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     await Promise.all(sweeps.map((sweep) => sweep.stop()));
     await Promise.all([...channels.values()].map((channel) => channel.stop()));
     await lanes.close(graceMs);
+    await drafts.close();
     await deliveries.close(graceMs);
     lane.close();
     await tools.close();

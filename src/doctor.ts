@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { createChannels } from '../channels/index.ts';
+import { createChannels, isOn, type ChannelDeps } from '../channels/index.ts';
 import { loadConfig, PROMPT_FOLDER, searchPath, type LoadOptions } from '../config/load.ts';
 import { createPromptSource } from '../config/prompt.ts';
 import type { Config } from '../config/schema.ts';
@@ -206,15 +206,26 @@ async function callModel(models: Models): Promise<Finding> {
   return { state: 'wrong', part, text: 'ended without an answer' };
 }
 
+/** Channels are made to see whether they can be; they are never started. */
+const detached: ChannelDeps = {
+  clock: systemClock,
+  log: notingLog([]),
+  accept: () => Promise.reject(new Error('not started')),
+  cancel: () => Promise.resolve(false),
+  memory: () => ({ remember: () => Promise.resolve(), find: () => Promise.resolve(undefined) }),
+  mediaDir: '',
+};
+
 async function* checkChannels(config: Config): AsyncGenerator<Finding> {
   for (const [account, settings] of Object.entries(config.channels)) {
     const part = `channel ${account}`;
+    if (settings.enabled && !isOn(settings)) continue;
     if (!settings.enabled) {
       yield { state: 'ok', part, text: 'disabled' };
       continue;
     }
     try {
-      await createChannels({ [account]: settings }, { clock: systemClock, log: notingLog([]) });
+      await createChannels({ [account]: settings }, detached);
       yield { state: 'ok', part, text: wayIn(config, account, settings) };
     } catch (error) {
       yield { state: 'wrong', part, text: reasonOf(error) };
@@ -223,6 +234,7 @@ async function* checkChannels(config: Config): AsyncGenerator<Finding> {
 }
 
 function wayIn({ server }: Config, account: string, settings: Config['channels'][string]): string {
+  if (settings.type === 'feishu') return `app ${settings.app_id}, mode ${settings.mode}`;
   const keys = settings.api_keys.length > 0;
   const url = server.public_url || `http://${server.host}:${server.port}`;
   if (settings.type === 'web') {

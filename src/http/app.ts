@@ -8,6 +8,7 @@ import { createAuth } from './auth.ts';
 import { acceptJson } from './body.ts';
 import { registerConsole } from './console.ts';
 import { registerDocs } from './docs.ts';
+import { registerEvents } from './events.ts';
 import { registerHealth } from './health.ts';
 import { createIntake } from './intake.ts';
 import { createRateLimiter } from './limits.ts';
@@ -53,6 +54,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerDocs(app, public_url);
   registerHealth(app, options);
   await registerWebhook(app, parts);
+  await registerEvents(app, parts);
   await registerWeb(app, parts);
   await registerOpenAi(app, parts);
   await registerApi(app, parts);
@@ -67,7 +69,7 @@ function createParts(app: FastifyInstance, options: AppOptions): HttpParts {
   const limits = new Map<string, number>();
   const apiKeys = new Map<string, string[]>();
   for (const [account, settings] of Object.entries(config.channels)) {
-    limits.set(account, settings.limits.per_minute);
+    if ('limits' in settings) limits.set(account, settings.limits.per_minute);
     if (settings.type === 'webhook' && channels.has(account)) apiKeys.set(account, settings.api_keys);
   }
   const streams = createEventStreams();

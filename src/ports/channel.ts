@@ -23,8 +23,11 @@ export interface ChannelMessage {
 export type Accepted =
   /** Durable: acknowledge. `id` and `conversation` are where its status is found. */
   | { status: 'queued' | 'duplicate'; id: string; conversation: string }
-  /** A command was carried out; `reply` is its answer, for the channel to send at once. */
-  | { status: 'command'; conversation: string; reply: string }
+  /**
+   * Answered without a run, for the channel to send at once: a command that was carried out, or a stranger's pairing
+   * code. `repeated`: the same message was answered before.
+   */
+  | { status: 'command'; conversation: string; reply: string; repeated?: boolean }
   /** Not for the bot (not mentioned, not allowed, its own): acknowledge and forget. */
   | { status: 'ignored'; reason: string };
 
@@ -45,6 +48,53 @@ export interface ChannelStatus {
   qr?: string;
 }
 
+/** Small facts of one account that outlive the process: kept for the dedupe window; the first value of a key wins. */
+export interface ChannelMemory {
+  remember(key: string, value: string): Promise<void>;
+  find(key: string): Promise<string | undefined>;
+}
+
+/** A run at work, as far as a channel may show it. */
+export interface LiveRun {
+  id: string;
+  conversation: string;
+  /** The id that the delivery of its answer will carry. */
+  delivery: string;
+  /** Ids of the messages that started it, oldest first. */
+  messages: string[];
+  /** Of the oldest one's ReplyTarget. */
+  address: Record<string, unknown>;
+}
+
+export interface LiveState {
+  /** What the model has written of its current message. */
+  text: string;
+  /** The tool that is running. */
+  tool?: string;
+}
+
+/** Shows runs while they work. Calls for one run come one at a time; a rejection is reported and otherwise ignored. */
+export interface LiveView {
+  /** Least time between two updates of a run. */
+  intervalMs: number;
+  started(run: LiveRun): Promise<void>;
+  /** Always the whole state; states between two updates are skipped. */
+  update(run: LiveRun, state: LiveState): Promise<void>;
+  /** Ended, or lost sight of. Its answer comes through deliver(), which may be before or after this. */
+  ended(run: LiveRun): Promise<void>;
+}
+
+/** A request that the platform made to `POST /channels/:account/events`. Header names are in lower case. */
+export interface PushRequest {
+  headers: Record<string, string | undefined>;
+  body: Uint8Array;
+}
+
+export interface PushAnswer {
+  status: number;
+  body: Record<string, unknown>;
+}
+
 export interface Channel {
   account: string;
   type: string;
@@ -54,4 +104,10 @@ export interface Channel {
   /** Sends once; never throws. A resend carries the same delivery id. */
   deliver(delivery: Delivery, signal: AbortSignal): Promise<DeliveryResult>;
   status(): ChannelStatus;
+  /** Absent: people see nothing until the answer is delivered. */
+  live?: LiveView;
+  /** Takes what the platform pushes over HTTP, after checking that it is the platform. Never rejects. */
+  receive?(request: PushRequest): Promise<PushAnswer>;
+  /** The platform's ids of this account itself, once known: no account of this server answers what they write. */
+  botIds?(): readonly string[];
 }

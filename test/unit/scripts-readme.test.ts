@@ -69,7 +69,7 @@ describe('the READMEs', () => {
       const { config } = loadConfig({ env, cwd: folder });
       expect(config.agent.max_steps).toBe(30);
       expect(config.models[config.model]?.api_key).toBe('k1');
-      expect(config.channels['webhook']?.api_keys).toEqual(['k2']);
+      expect(config.channels['webhook']).toMatchObject({ api_keys: ['k2'] });
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

@@ -1,0 +1,123 @@
+// Delivery → messages on the platform. Each part carries a uuid made of the delivery's id, so that sending it again is harmless.
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { z } from 'zod';
+import type { Delivery } from '../../src/domain/delivery.ts';
+import type { DeliveryResult } from '../../src/ports/channel.ts';
+import type { Logger } from '../../src/ports/log.ts';
+import type { Content, FeishuApi, Target } from './client/api.ts';
+import { FeishuError, resultOf } from './client/codes.ts';
+import type { Live } from './live.ts';
+import type { Address } from './parse.ts';
+import { partsOf, renderPart, renderPlain } from './render.ts';
+
+export interface OutboundOptions {
+  api: FeishuApi;
+  live: Pick<Live, 'settle' | 'untype'>;
+  log: Logger;
+}
+
+export interface Outbound {
+  deliver(delivery: Delivery, signal: AbortSignal): Promise<DeliveryResult>;
+  /** Sends text outside of any run. Rejects with FeishuError. */
+  say(address: Address, text: string, uuid: string): Promise<void>;
+}
+
+const addressSchema = z.object({
+  chat: z.string(),
+  message: z.string(),
+  group: z.boolean(),
+  thread: z.boolean(),
+});
+
+/** In direct chats an answer quotes nothing. */
+export function targetOf(address: Record<string, unknown>): Target {
+  const { chat, message, group, thread } = addressSchema.parse(address);
+  return { chat, ...(group || thread ? { replyTo: message } : {}), ...(thread ? { thread } : {}) };
+}
+
+export function createOutbound({ api, live, log }: OutboundOptions): Outbound {
+  async function sendPart(target: Target, part: string, uuid: string): Promise<void> {
+    try {
+      await api.send(target, renderPart(part), uuid);
+    } catch (error) {
+      if (!(error instanceof FeishuError) || error.kind !== 'content') throw error;
+      log.info({ error }, 'a formatted message was refused; it is sent as plain text');
+      await api.send(target, renderPlain(part), uuid);
+    }
+  }
+
+  async function sendFile(target: Target, file: File, uuid: string): Promise<void> {
+    const bytes = await readFile(file.ref);
+    const name = file.name ?? basename(file.ref);
+    const content: Content =
+      file.type === 'image'
+        ? { type: 'image', json: JSON.stringify({ image_key: await api.uploadImage(bytes) }) }
+        : {
+            type: 'file',
+            json: JSON.stringify({ file_key: await api.uploadFile(bytes, name, fileType(name)) }),
+          };
+    await api.send(target, content, uuid);
+  }
+
+  async function send({ id, address, reply }: Delivery): Promise<void> {
+    const target = targetOf(address);
+    const parts = partsOf(reply.text);
+    const draft = await live.settle(id, target, parts[0] ?? '…');
+    const rest = draft === 'shown' ? 1 : 0;
+    for (const [at, part] of parts.entries()) {
+      // The first part has the draft's uuid, of which the platform shows one message only.
+      if (at >= rest)
+        await sendPart(target, part, at === 0 ? (draft === 'retracted' ? `${id}.p` : id) : `${id}.${at}`);
+    }
+    for (const [at, file] of (reply.attachments ?? []).entries())
+      await sendFile(target, file, `${id}.f${at}`);
+  }
+
+  return {
+    async deliver(delivery, signal) {
+      if (!addressSchema.safeParse(delivery.address).success)
+        return { status: 'park', error: 'the delivery has no Feishu address' };
+      const { promise: late, resolve } = Promise.withResolvers<DeliveryResult>();
+      const stop = () => resolve({ status: 'retry', error: 'not sent in time' });
+      signal.addEventListener('abort', stop, { once: true });
+      if (signal.aborted) stop();
+      try {
+        // A part that arrives after the time is over does no harm: the next attempt has the same uuid.
+        const sent = send(delivery).then(
+          (): DeliveryResult => ({ status: 'sent' }),
+          (error: unknown) => resultOf(error),
+        );
+        return await Promise.race([sent, late]);
+      } finally {
+        signal.removeEventListener('abort', stop);
+        const newest = delivery.messages.at(-1);
+        if (newest !== undefined) {
+          live.untype(newest).catch((error: unknown) => {
+            log.debug({ error }, 'an old reaction could not be looked for');
+          });
+        }
+      }
+    },
+    async say(address, text, uuid) {
+      for (const [at, part] of partsOf(text).entries())
+        await sendPart(targetOf(address), part, at === 0 ? uuid : `${uuid}.${at}`);
+    },
+  };
+}
+
+type File = NonNullable<Delivery['reply']['attachments']>[number];
+
+const FILE_TYPES: Record<string, string> = {
+  pdf: 'pdf',
+  doc: 'doc',
+  docx: 'doc',
+  xls: 'xls',
+  xlsx: 'xls',
+  ppt: 'ppt',
+  pptx: 'ppt',
+  mp4: 'mp4',
+  opus: 'opus',
+};
+const fileType = (name: string): string =>
+  FILE_TYPES[name.split('.').at(-1)?.toLowerCase() ?? ''] ?? 'stream';
