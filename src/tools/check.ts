@@ -4,7 +4,9 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import type { McpServerSettings } from '../../config/schema.ts';
 import type { Logger } from '../ports/log.ts';
 import { createFolderSource } from './folder.ts';
-import { unknownNames, type ToolsetOptions } from './index.ts';
+import { builtInProblems } from './built-in.ts';
+import type { ToolsetOptions } from './index.ts';
+import { createSkillsSource } from './skills.ts';
 
 interface Finding {
   state: 'ok' | 'note' | 'wrong';
@@ -18,18 +20,10 @@ type CheckOptions = Pick<ToolsetOptions, 'settings' | 'builtIn'> & {
 };
 
 export async function* checkTools(options: CheckOptions): AsyncGenerator<Finding> {
-  const { settings, builtIn } = options;
-  const unknown = new Set(unknownNames(options));
-  for (const name of unknown) {
-    const known = builtIn.map((tool) => tool.name).join(', ');
-    yield {
-      state: 'wrong',
-      part: 'tools',
-      text: `tools.enabled names "${name}", which does not exist; there are ${known}`,
-    };
-  }
-  const on = settings.enabled.filter((name) => !unknown.has(name));
-  yield { state: 'ok', part: 'tools', text: `built in and on: ${on.join(', ') || 'none'}` };
+  const { settings } = options;
+  for (const text of builtInProblems(options)) yield { state: 'wrong', part: 'tools', text };
+  yield { state: 'ok', part: 'tools', text: `built in: ${settings.enabled.join(', ') || 'none'}` };
+  if (settings.skills !== '') yield* checkSkills(settings.skills);
   if (settings.folder !== '') yield* checkFolder(settings.folder);
   for (const [name, server] of Object.entries(settings.mcp.servers)) {
     if (server.enabled) yield checkServer(`mcp server ${name}`, server, options.path);
@@ -43,6 +37,14 @@ async function* checkFolder(folder: string): AsyncGenerator<Finding> {
     yield { state: 'wrong', part: `tool ${file}`, text: problem };
   const names = (await source.tools()).map(({ tool }) => tool.name);
   yield { state: 'ok', part: 'tools', text: `from ${folder}: ${names.join(', ') || 'none'}` };
+}
+
+async function* checkSkills(folder: string): AsyncGenerator<Finding> {
+  const source = createSkillsSource({ folder, log: silent });
+  const prompt = await source.prompt();
+  for (const [skill, problem] of source.problems())
+    yield { state: 'wrong', part: `skill ${skill}`, text: problem };
+  yield { state: 'ok', part: 'skills', text: `${Buffer.byteLength(prompt)} bytes in the prompt` };
 }
 
 function checkServer(part: string, { command, url }: McpServerSettings, path: string): Finding {

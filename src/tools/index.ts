@@ -4,6 +4,7 @@ import type { ToolSettings } from '../../config/schema.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Logger } from '../ports/log.ts';
 import type { Tool } from '../ports/tool.ts';
+import { builtInProblems, createBuiltInSource } from './built-in.ts';
 import { createCalculateTool } from './calculate.ts';
 import { createFindTools, type CheckArguments, type FindTools } from './find-tools.ts';
 import { createFolderSource } from './folder.ts';
@@ -11,11 +12,12 @@ import { createMcpSource } from './mcp/index.ts';
 import { nameTools, type NamedTool } from './names.ts';
 import { createNowTool } from './now.ts';
 import { createPermissions, type ToolUser } from './permissions.ts';
+import { createSkillsSource } from './skills.ts';
 import type { SourceHealth, SourceTool, ToolSource } from './source.ts';
 
 export type { SourceHealth } from './source.ts';
 
-/** Off unless named in `tools.enabled`. */
+/** Those that need no settings. Off unless named in `tools.enabled`. */
 export const builtInTools = (clock: Clock): Tool[] => [createCalculateTool(), createNowTool(clock)];
 
 export interface ToolsetOptions {
@@ -67,8 +69,9 @@ export function createToolset(options: ToolsetOptions): Toolset {
   const { settings, log } = options;
   const permissions = createPermissions(settings);
   const folder = createFolderSource({ folder: settings.folder, log });
+  const skills = createSkillsSource({ folder: settings.skills, log });
   const mcp = createMcpSource({ servers: settings.mcp.servers, clock: options.clock, log });
-  const sources: ToolSource[] = [builtInSource(options), folder, mcp];
+  const sources: ToolSource[] = [createBuiltInSource(options), folder, skills, mcp];
   /** What rules may call a tool, for every tool that some run has. */
   const namesOf = new WeakMap<Tool, string[]>();
   const finders = new WeakMap<Tool, FindTools>();
@@ -90,11 +93,11 @@ export function createToolset(options: ToolsetOptions): Toolset {
   return {
     load: async () => {
       await folder.reload();
-      for (const name of unknownNames(options))
-        log.warn({ tool: name }, 'tools.enabled names a tool that does not exist');
+      for (const problem of builtInProblems(options))
+        log.error({ problem }, 'a tool that is enabled cannot be used');
     },
     forRun: async () => (await offer()).offered,
-    prompt: async () => '',
+    prompt: skills.prompt,
     refusal:
       settings.rules.length === 0
         ? undefined
@@ -136,14 +139,3 @@ function makeOffer(lists: Offer['from'], { settings, check }: ToolsetOptions): O
 }
 
 const rank = ({ from }: NamedTool): number => (from.startsWith('mcp:') ? 1 : 0);
-
-function builtInSource({ builtIn, settings }: ToolsetOptions): ToolSource {
-  const enabled = new Set(settings.enabled);
-  const tools = builtIn.filter(({ name }) => enabled.has(name)).map((tool) => ({ tool, from: 'built-in' }));
-  return { tools: () => tools, health: () => [{ name: 'built-in', state: 'ok' }] };
-}
-
-/** Names in `tools.enabled` that no built-in tool has. */
-export function unknownNames({ builtIn, settings }: Pick<ToolsetOptions, 'builtIn' | 'settings'>): string[] {
-  return settings.enabled.filter((name) => !builtIn.some((tool) => tool.name === name));
-}
