@@ -70,7 +70,7 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
       await vi.waitFor(async () => expect((await client.status('m1')).status).toBe('done'), {
         timeout: 5_000,
       });
-      expect(other.lines.join('\n')).toContain('run committed');
+      await other.line(/"msg":"run committed"/);
     } else {
       await worker.kill('SIGKILL');
       const next = await takeOver();
