@@ -39,7 +39,7 @@ export const windowOf = ({ model, calibration }: Run): number =>
   Math.min(model.contextWindow, calibration.window(model.name));
 
 /** Real tokens for all that is sent. */
-function totalTokens(window: number, { context, max_context_tokens }: AgentSettings): number {
+export function totalTokens(window: number, { context, max_context_tokens }: AgentSettings): number {
   const { reserve_ratio, reserve_min_tokens, reserve_max_tokens } = context;
   const reserve = Math.min(
     Math.max(window * reserve_ratio, reserve_min_tokens),

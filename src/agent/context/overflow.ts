@@ -57,7 +57,7 @@ function shortenResults({ transcript }: Run, maxChars: number): boolean {
 }
 
 /** Vendors name the window, and most of them also what was sent: two different numbers, or one. */
-function numbersIn(message: string): { limit?: number; requested?: number } {
+export function numbersIn(message: string): { limit?: number; requested?: number } {
   const numbers = new Set(
     (message.match(/\d[\d,_]{3,}/gu) ?? []).map((text) => Number(text.replaceAll(/[,_]/gu, ''))),
   );
