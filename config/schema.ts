@@ -1,6 +1,7 @@
 // The configuration's shape: zod, from which the types, the JSON Schema for editors and the error texts come.
 // Defaults live here and are shown, one comment each, in default.yaml (a test holds the two together).
 import { z } from 'zod';
+import { peopleSettings, spendingLimitsSchema } from './people-schema.ts';
 import { toolsSchema } from './tools-schema.ts';
 
 const ms = z.number().int().nonnegative();
@@ -160,6 +161,7 @@ const webhookChannelSchema = z.strictObject({
   secret: z.union([z.string(), z.array(z.string())]).default(''),
   api_keys: z.array(z.string()).default([]),
   allow_private_callbacks: z.boolean().default(false),
+  ...peopleSettings,
   limits,
 });
 
@@ -189,6 +191,7 @@ const feishuChannelSchema = z.strictObject({
   typing: z.boolean().default(true),
   streaming: z.boolean().default(true),
   media_max_bytes: count.default(20_971_520),
+  ...peopleSettings,
 });
 
 const channelSchema = z.discriminatedUnion('type', [
@@ -213,12 +216,14 @@ export const configSchema = z.strictObject({
   models: z.record(z.string(), modelSchema).default({}),
   agent: agentSchema.prefault({}),
   tools: toolsSchema.prefault({}),
+  limits: spendingLimitsSchema.prefault({}),
   delivery: deliverySchema.prefault({}),
   channels: z.record(z.string(), channelSchema).default({}),
 });
 
 export type Config = z.infer<typeof configSchema>;
 export type AgentSettings = Config['agent'];
+export type { PeopleSettings, SpendingLimits } from './people-schema.ts';
 export type { McpServerSettings, ToolRule, ToolSettings } from './tools-schema.ts';
 export type ModelSettings = z.infer<typeof modelSchema>;
 export type ChannelSettings = z.infer<typeof channelSchema>;

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { createChannels } from '../channels/index.ts';
+import { peopleOf } from '../config/people-schema.ts';
 import type { Config } from '../config/schema.ts';
 import { createCalibration } from './agent/index.ts';
 import { checkArguments } from './agent/validate.ts';
@@ -12,7 +13,8 @@ import { createChannelMemory } from './delivery/memory.ts';
 import { createApp } from './http/app.ts';
 import { createAccept } from './inbox/accept.ts';
 import { createCancel } from './inbox/cancel.ts';
-import { conversationLanguage, createCommands } from './inbox/commands.ts';
+import { createCommands } from './inbox/commands.ts';
+import { isOneOf } from './inbox/ours.ts';
 import { createLane } from './lane/lane.ts';
 import { createRun } from './lane/run.ts';
 import { createSweep } from './lane/sweep.ts';
@@ -63,6 +65,8 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   metrics.watchQueue('deliveries', deliveries);
 
   const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
+  /** The default one first. */
+  const names = new Set(models.list().map(({ id }) => id));
   const tools = createToolset({
     settings: startConfig.tools,
     builtIn: options.tools,
@@ -71,24 +75,23 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     log,
   });
   await tools.load();
+  let channels = new Map<string, Channel>();
   const accept = createAccept({
-    store,
-    reader,
-    control,
-    lanes,
+    storage,
     settings: () => config().agent,
+    people: (account) => peopleOf(config().channels, account),
+    isOurs: (account, sender) => isOneOf(channels, account, sender),
     command: createCommands({
-      store,
-      reader,
-      control,
-      language: (conversation) => conversationLanguage(reader, conversation),
+      storage,
+      models: [...names],
+      timeZone: () => config().limits.time_zone,
+      clock,
     }),
     draining: () => draining,
     clock,
     log,
     count: metrics.message,
   });
-  let channels = new Map<string, Channel>();
   const drafts = createDrafts({ events, reader, channels: () => channels, clock, log });
   channels = await createChannels(runsChannels ? startConfig.channels : {}, {
     clock,
@@ -107,7 +110,9 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
       store,
       events,
       deliveries,
-      model: () => models.main(),
+      model: (name) => (name !== undefined && names.has(name) ? models.client(name) : models.main()),
+      preferences: storage.preferences,
+      spending: storage.spending,
       tools: tools.forRun,
       refusal: tools.refusal,
       prompt: async () => {

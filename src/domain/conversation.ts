@@ -11,6 +11,20 @@ export function conversationId(account: string, chat: string, scope?: string): s
   return scope === undefined ? `${account}:${chat}` : `${account}:${chat}:${scope}`;
 }
 
+/**
+ * Whose conversation a message belongs to. `scope` counts in groups: one conversation for the chat, for each sender, or
+ * for each thread (then what is in no thread shares the chat's).
+ */
+export function conversationOf(
+  account: string,
+  message: { chat: string; thread?: string; group?: boolean; sender: { id: string } },
+  scope: 'chat' | 'sender' | 'thread' = 'thread',
+): string {
+  const { chat, thread, group, sender } = message;
+  if (!group || scope === 'thread') return conversationId(account, chat, thread);
+  return conversationId(account, chat, scope === 'sender' ? sender.id : undefined);
+}
+
 export function accountOf(conversation: string): string {
   const colon = conversation.indexOf(':');
   return colon === -1 ? conversation : conversation.slice(0, colon);

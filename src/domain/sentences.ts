@@ -56,6 +56,14 @@ const SENTENCES = {
     en: "This conversation has reached today's usage limit. Please come back tomorrow.",
   },
   not_allowed: { zh: '你没有权限这样做。', en: "You aren't allowed to do that." },
+  admins_only: {
+    zh: '这会影响群里的其他人，只有管理员可以这样做。',
+    en: 'This changes things for others, so only an administrator may do it.',
+  },
+  pairing: {
+    zh: '你好！我还不认识你。请把配对码 {code} 发给管理员；管理员用 /approve {code} 批准后，你就可以和我对话了。',
+    en: "Hello! I don't know you yet. Give the code {code} to an administrator; once they have approved it with /approve {code}, you can talk to me.",
+  },
   storage_trouble: {
     zh: '消息没能保存下来，请稍后再发一次。',
     en: "Your message couldn't be saved. Please send it again in a moment.",
@@ -68,8 +76,8 @@ const SENTENCES = {
 
   // Commands.
   help: {
-    zh: '直接发消息就能和我对话。\n/new 开始新对话\n/stop 停止正在进行的回答\n/status 查看状态\n/help 显示这段说明',
-    en: 'Just write to me.\n/new starts a new conversation\n/stop stops the answer in progress\n/status shows what is going on\n/help shows this text',
+    zh: '直接发消息就能和我对话。\n/new 开始新对话\n/stop 停止正在进行的回答\n/retry 再回答一次上一条消息\n/compact 把较早的对话整理成摘要\n/usage 查看用量\n/model 查看或选择模型\n/status 查看状态\n/help 显示这段说明',
+    en: 'Just write to me.\n/new starts a new conversation\n/stop stops the answer in progress\n/retry answers the last message again\n/compact sums up the earlier conversation\n/usage shows the tokens used\n/model shows the models, or chooses one\n/status shows what is going on\n/help shows this text',
   },
   reset_done: { zh: '好的，我们重新开始。', en: "All right, let's start over." },
   stopping: { zh: '好的，正在停止。', en: 'All right, stopping.' },
@@ -83,13 +91,29 @@ const SENTENCES = {
     en: 'Idle. Messages waiting: {pending}; conversation entries: {messages}.',
   },
   usage: {
-    zh: '这个对话的用量：输入 {input} 个 token（其中缓存 {cached}），输出 {output} 个。',
-    en: 'Used by this conversation: {input} tokens in ({cached} of them cached), {output} out.',
+    zh: '这个对话的用量：输入 {input} 个 token（其中缓存 {cached}），输出 {output} 个。今天：输入 {input_today} 个（其中缓存 {cached_today}），输出 {output_today} 个。',
+    en: 'Used by this conversation: {input} tokens in ({cached} of them cached), {output} out. Today: {input_today} in ({cached_today} cached), {output_today} out.',
   },
   compacting: {
     zh: '好的，下一条消息之前我会先把较早的对话整理成摘要。',
     en: 'All right, I will sum up the earlier conversation before the next message.',
   },
+  nothing_to_compact: { zh: '还没有可以整理的对话。', en: 'There is nothing to sum up yet.' },
+  nothing_to_retry: { zh: '还没有可以再回答一次的消息。', en: 'There is no message to answer again yet.' },
+  models: {
+    zh: '当前模型：{model}。\n可选：{models}。\n用 /model 名称 来选择，/model default 恢复默认。',
+    en: 'The model is {model}.\nThere are: {models}.\nChoose with /model NAME; /model default goes back to the default one.',
+  },
+  model_chosen: {
+    zh: '好的，从下一条消息起使用 {model}。',
+    en: 'All right, {model} answers from the next message on.',
+  },
+  no_such_model: {
+    zh: '没有模型“{model}”。可选：{models}。',
+    en: 'There is no model "{model}". There are: {models}.',
+  },
+  approved: { zh: '已批准：{person}。', en: 'Approved: {person}.' },
+  no_such_code: { zh: '没有这个配对码，或者它已经过期。', en: 'There is no such code, or it is too old.' },
 } as const satisfies Record<string, Record<Language, string>>;
 
 export type SentenceKey = keyof typeof SENTENCES;

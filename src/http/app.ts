@@ -2,6 +2,7 @@
 import cookie from '@fastify/cookie';
 import fastify, { type FastifyInstance } from 'fastify';
 import { validatorCompiler } from 'fastify-type-provider-zod';
+import { conversationOf } from '../domain/conversation.ts';
 import { AppError } from '../domain/errors.ts';
 import { registerApi } from './api.ts';
 import { createAuth } from './auth.ts';
@@ -13,6 +14,7 @@ import { registerHealth } from './health.ts';
 import { createIntake } from './intake.ts';
 import { createRateLimiter } from './limits.ts';
 import { watchMethods } from './methods.ts';
+import { registerPairings } from './pairings.ts';
 import { registerOpenAi } from './openai.ts';
 import type { AppOptions } from './options.ts';
 import type { HttpParts } from './parts.ts';
@@ -58,6 +60,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerWeb(app, parts);
   await registerOpenAi(app, parts);
   await registerApi(app, parts);
+  await registerPairings(app, parts);
   await registerConsole(app, parts);
   addMethods();
   return app;
@@ -66,6 +69,14 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
 function createParts(app: FastifyInstance, options: AppOptions): HttpParts {
   const { config, storage, accept, channels, adminToken } = options;
   const now = () => options.clock?.now() ?? Date.now();
+  const whose: HttpParts['conversationOf'] = (account, message) => {
+    const settings = config.channels[account];
+    return conversationOf(
+      account,
+      message,
+      settings && 'group' in settings ? settings.group.scope : undefined,
+    );
+  };
   const limits = new Map<string, number>();
   const apiKeys = new Map<string, string[]>();
   for (const [account, settings] of Object.entries(config.channels)) {
@@ -82,7 +93,8 @@ function createParts(app: FastifyInstance, options: AppOptions): HttpParts {
     options,
     auth: createAuth({ adminToken, apiKeys, now }),
     streams,
-    intake: createIntake({ index: storage.index, accept }),
+    intake: createIntake({ index: storage.index, accept, conversationOf: whose }),
+    conversationOf: whose,
     messageLimit: createRateLimiter({ perMinute: (account) => limits.get(account) ?? 60, now }),
     closing: closing.signal,
     now,

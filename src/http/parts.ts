@@ -1,4 +1,5 @@
 // What the route files share, made once by app.ts.
+import type { ChannelMessage } from '../ports/channel.ts';
 import type { Auth } from './auth.ts';
 import type { Intake } from './intake.ts';
 import type { RateLimiter } from './limits.ts';
@@ -10,6 +11,8 @@ export interface HttpParts {
   auth: Auth;
   streams: EventStreams;
   intake: Intake;
+  /** Whose conversation a message belongs to. */
+  conversationOf: (account: string, message: ChannelMessage) => string;
   /** Messages of each account. */
   messageLimit: RateLimiter;
   /** Aborted when the app closes: waiting requests are answered with what there is. */

@@ -106,7 +106,7 @@ export async function registerWebhook(app: FastifyInstance, parts: HttpParts): P
   ): Promise<MessageBody | FastifyReply> {
     const { options, intake, streams, closing } = parts;
     const { storage, log } = options;
-    const name = { id: message.id, conversation: conversationId(account, message.chat) };
+    const name = { id: message.id, conversation: parts.conversationOf(account, message) };
     const events = wantsEvents(request);
     const seconds = events ? 0 : waitSeconds(request.headers.prefer);
     const append = () => intake(account, message, fingerprint(message));

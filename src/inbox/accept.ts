@@ -1,25 +1,25 @@
 // accept: the way in, the same for every channel. Gate, commands, append (durable), wake. The platform gets its
 // acknowledgement only after this resolves.
-import { conversationId } from '../domain/conversation.ts';
+import type { AgentSettings, PeopleSettings } from '../../config/schema.ts';
+import { conversationId, conversationOf } from '../domain/conversation.ts';
 import { AppError } from '../domain/errors.ts';
-import type { InboundMessage } from '../domain/inbound.ts';
-import type { AgentSettings } from '../../config/schema.ts';
+import type { InboundMessage, Note } from '../domain/inbound.ts';
 import type { Accept, Accepted, ChannelMessage } from '../ports/channel.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { RunControl } from '../ports/control.ts';
-import type { LaneQueue } from '../ports/lanes.ts';
 import type { Logger } from '../ports/log.ts';
-import type { ConversationReader } from '../ports/reader.ts';
-import type { ConversationStore } from '../ports/store.ts';
-import { parseCommand, type RunCommand } from './commands.ts';
+import type { Storage } from '../ports/storage.ts';
+import { parseCommand, type Command, type RunCommand } from './commands.ts';
+import { createGate, isAdmin } from './gate.ts';
+import { greetStranger } from './pairing.ts';
 
 export interface AcceptOptions {
-  store: ConversationStore;
-  reader: ConversationReader;
-  control: RunControl;
-  lanes: LaneQueue;
+  storage: Pick<Storage, 'store' | 'reader' | 'control' | 'lanes' | 'index' | 'notes' | 'people'>;
   /** Read for every message, so that a changed setting applies to the next one. */
   settings: () => AgentSettings;
+  /** Of the account. */
+  people: (account: string) => PeopleSettings;
+  /** The id belongs to an account of this server, on the same platform as `account`. */
+  isOurs: (account: string, sender: string) => boolean;
   command: RunCommand;
   draining: () => boolean;
   clock: Clock;
@@ -27,8 +27,15 @@ export interface AcceptOptions {
   count: (account: string, result: string) => void;
 }
 
+/** Longest note, in characters: it is context, and one person's essay is not to fill the model's window. */
+const MAX_NOTE_CHARS = 2_000;
+
 export function createAccept(options: AcceptOptions): Accept {
-  const { store, reader, control, lanes, clock, log, count } = options;
+  const { storage, clock, log, count } = options;
+  const { store, reader, control, lanes, index, notes, people } = storage;
+  const gate = createGate({ people, reader, isOurs: options.isOurs });
+  /** Commands at work in this process, so that a redelivery waits for the first one's answer. */
+  const commanding = new Map<string, Promise<Accepted>>();
 
   async function append(message: InboundMessage): Promise<Accepted> {
     // Cancel before appending, so that the run that is being interrupted can't take the new message with it; but not
@@ -50,17 +57,88 @@ export function createAccept(options: AcceptOptions): Accept {
   async function accept(account: string, incoming: ChannelMessage): Promise<Accepted> {
     if (options.draining())
       throw new AppError('draining', 'The server is shutting down.', { retryAfterMs: 5_000 });
-    if (incoming.group && !incoming.mentioned) return { status: 'ignored', reason: 'not mentioned' };
-    const conversation = conversationId(account, incoming.chat, incoming.thread);
-    const command = parseCommand(incoming.text);
-    if (command) {
-      return {
-        status: 'command',
-        conversation,
-        reply: await options.command(command, conversation, incoming.text),
-      };
+    const settings = options.people(account);
+    const { scope, context_messages } = settings.group;
+    const conversation = conversationOf(account, incoming, scope);
+    const room = conversationId(account, incoming.chat, scope === 'thread' ? incoming.thread : undefined);
+    const verdict = await gate(account, incoming, conversation, settings);
+    if (!verdict.pass) {
+      if ('stranger' in verdict) {
+        const reply = await greetStranger(people, account, incoming);
+        if (reply !== undefined) return { status: 'command', conversation, reply };
+      } else if (verdict.kept && context_messages > 0) {
+        await notes.add(room, toNote(incoming, clock.now()), context_messages);
+      }
+      return { status: 'ignored', reason: verdict.reason };
     }
-    return append(toInbound(account, conversation, incoming, options.settings(), clock));
+
+    const said = { ...incoming, text: verdict.text };
+    const command = parseCommand(said.text);
+    if (command) return once(account, conversation, said, command, settings);
+    const kept = incoming.group && context_messages > 0 ? await notes.list(room) : [];
+    const message = toInbound(account, conversation, said, options.settings(), clock);
+    const accepted = await append(kept.length > 0 ? { ...message, notes: kept } : message);
+    // After the append: a crash in between tells the model twice, which is better than never.
+    if (kept.length > 0 && accepted.status === 'queued') await forget(room, kept);
+    return accepted;
+  }
+
+  async function forget(room: string, kept: Note[]): Promise<void> {
+    const ids = kept.map(({ id }) => id);
+    await notes.remove(room, ids).catch((error: unknown) => {
+      log.warn({ error }, 'context notes could not be removed; the model is told them once more');
+    });
+  }
+
+  /** A command is carried out once for each message, however often the platform delivers it. */
+  async function once(
+    account: string,
+    conversation: string,
+    incoming: ChannelMessage,
+    command: Command,
+    settings: PeopleSettings,
+  ): Promise<Accepted> {
+    const key = `command ${conversation} ${incoming.id}`;
+    const atWork = commanding.get(key);
+    if (atWork) return repeated(await atWork);
+    const known = await index.find(account, key);
+    if (known) return { status: 'command', conversation, reply: known.fingerprint, repeated: true };
+    // Looked up again: another delivery may have begun while this one asked the storage.
+    const begun = commanding.get(key);
+    if (begun) return repeated(await begun);
+    const work = carryOut(account, conversation, incoming, command, settings, key).finally(() =>
+      commanding.delete(key),
+    );
+    commanding.set(key, work);
+    return work;
+  }
+
+  async function carryOut(
+    account: string,
+    conversation: string,
+    incoming: ChannelMessage,
+    command: Command,
+    settings: PeopleSettings,
+    key: string,
+  ): Promise<Accepted> {
+    const message = toInbound(account, conversation, incoming, options.settings(), clock);
+    // Of /retry, which became a message: its redelivery asks nothing new.
+    if (command.name === 'retry' && (await reader.status(conversation, message.id))) return append(message);
+    const result = await options.command({
+      ...command,
+      account,
+      conversation,
+      text: incoming.text,
+      sender: incoming.sender.id,
+      admin: isAdmin(settings, incoming.sender.id),
+      shared: incoming.group === true && settings.group.scope !== 'sender',
+    });
+    if ('ask' in result) {
+      const { attachments: _attachments, ...rest } = message;
+      return append({ ...rest, ...result.ask });
+    }
+    await index.remember(account, key, { conversation, fingerprint: result.reply });
+    return { status: 'command', conversation, reply: result.reply };
   }
 
   return async (account, incoming) => {
@@ -73,6 +151,11 @@ export function createAccept(options: AcceptOptions): Accept {
       throw error;
     }
   };
+}
+
+function repeated(accepted: Accepted): Accepted {
+  if (accepted.status === 'command') return { ...accepted, repeated: true };
+  return accepted.status === 'queued' ? { ...accepted, status: 'duplicate' } : accepted;
 }
 
 function toInbound(
@@ -95,4 +178,10 @@ function toInbound(
     ...(group ? { group } : {}),
     ...(replyTo ? { replyTo } : {}),
   };
+}
+
+function toNote({ id, at, sender, text, attachments = [] }: ChannelMessage, now: number): Note {
+  const files = attachments.map(({ type, name }) => `[${name === undefined ? type : `${type}: ${name}`}]`);
+  const whole = [text, ...files].filter((part) => part !== '').join(' ');
+  return { id, at: at ?? now, sender, text: whole.slice(0, MAX_NOTE_CHARS).toWellFormed() };
 }

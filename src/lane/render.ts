@@ -1,5 +1,5 @@
 // Inbound message → the conversation's words. The stored form is what was said; the model's form adds when and, in
-// groups, who. Both are pure functions of the message, so that the model's prefix is byte-stable from run to run.
+// groups, who, and what others said there before. Both are pure functions of the message, so that the model's prefix is byte-stable from run to run.
 import type { InboundMessage } from '../domain/inbound.ts';
 import type { Block, HistoryEntry, Message } from '../domain/messages.ts';
 
@@ -20,6 +20,10 @@ export function storedContent(message: InboundMessage): Block[] {
   return blocks;
 }
 
+// For the model, in one language, as everything that is the same in every prompt.
+const HEARD = '(Said in the group before, not to you:)';
+const ASKED = '(Said to you:)';
+
 /**
  * Renders for the model. `zone`: IANA time zone of the time stamps. The stamp goes with each message rather than into
  * the system prompt, where a clock would break prompt caches.
@@ -27,7 +31,11 @@ export function storedContent(message: InboundMessage): Block[] {
 export function createModelRenderer(zone: string): (message: StoredMessage) => Message {
   const stamp = createStamp(zone);
   return (message) => {
-    const head = `[${stamp(message.at)}]${message.group ? ` ${message.sender?.name ?? message.sender?.id ?? ''}:` : ''}`;
+    const line = (at: number, sender: StoredMessage['sender']) =>
+      `[${stamp(at)}]${message.group ? ` ${sender?.name ?? sender?.id ?? ''}:` : ''}`;
+    const notes = (message.notes ?? []).map((note) => `${line(note.at, note.sender)} ${note.text}`);
+    const heard = notes.length > 0 ? [HEARD, ...notes, ASKED, ''].join('\n') : '';
+    const head = heard + line(message.at, message.sender);
     const [first, ...rest] = message.content;
     if (first?.type === 'text') {
       return { role: 'user', content: [{ type: 'text', text: `${head} ${first.text}` }, ...rest] };
@@ -40,6 +48,7 @@ export interface StoredMessage {
   content: Block[];
   at: number;
   sender?: HistoryEntry['sender'];
+  notes?: HistoryEntry['notes'];
   group?: boolean;
 }
 

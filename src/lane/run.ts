@@ -7,17 +7,20 @@ import {
   type AgentResult,
   type Calibration,
 } from '../agent/index.ts';
-import type { Config } from '../../config/schema.ts';
+import type { Config, SpendingLimits } from '../../config/schema.ts';
+import { dayOf, spenderOf, spendingOf } from '../domain/day.ts';
 import { AppError } from '../domain/errors.ts';
 import type { RunEvent } from '../domain/events.ts';
 import type { InboundMessage, Sender } from '../domain/inbound.ts';
-import type { HistoryEntry } from '../domain/messages.ts';
+import type { HistoryEntry, Usage } from '../domain/messages.ts';
 import { languageOf, sentence } from '../domain/sentences.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { RunEventLog } from '../ports/events.ts';
 import type { LaneOutcome, LaneQueue } from '../ports/lanes.ts';
 import type { Logger } from '../ports/log.ts';
 import type { ModelClient } from '../ports/model.ts';
+import type { Preference, Preferences } from '../ports/preferences.ts';
+import type { Spending } from '../ports/spending.ts';
 import type { ConversationStore, Lease, Merge, Snapshot } from '../ports/store.ts';
 import type { Tool } from '../ports/tool.ts';
 import type { ActiveRun } from './active-runs.ts';
@@ -30,12 +33,15 @@ export interface RunOptions {
   events: RunEventLog;
   /** Woken when a commit queued deliveries. */
   deliveries: LaneQueue;
-  model: () => ModelClient | Promise<ModelClient>;
+  /** The entry of that name if there is one, else the default. */
+  model: (name?: string) => ModelClient | Promise<ModelClient>;
   /** Sorted by name; frozen for the run. */
   tools: () => Tool[] | Promise<Tool[]>;
   /** Why a call is refused to these people, in words for the model; undefined: it may be made. Absent: all may. */
   refusal?: Refusal | undefined;
   prompt: () => Promise<string>;
+  preferences: Preferences;
+  spending: Spending;
   /** Token estimates, learned across runs. */
   calibration: Calibration;
   clock: Clock;
@@ -58,6 +64,8 @@ export interface Claimed {
   log: Logger;
 }
 
+type LimitReached = 'usage_limit_user' | 'usage_limit_conversation';
+
 /** Resolves with what is left to do, or 'lost' if the merge was refused; rejects with RunInterrupted or an AppError. */
 export type Run = (claimed: Claimed) => Promise<LaneOutcome | 'lost'>;
 
@@ -69,6 +77,35 @@ export function createRun(options: RunOptions): Run {
       await options.deliveries.wake(conversation);
     } catch (error) {
       log.warn({ error }, 'delivery wake failed; the sweep will pick it up');
+    }
+  }
+
+  async function limitReached(
+    [user, conversation]: readonly [string, string],
+    { tokens_per_day_user, tokens_per_day_conversation, time_zone }: SpendingLimits,
+  ): Promise<LimitReached | undefined> {
+    const day = dayOf(options.clock.now(), time_zone);
+    const reached = async (who: string, tokens: number): Promise<boolean> => {
+      if (tokens === 0) return false;
+      const { input, output } = await options.spending.of(day, who);
+      return input + output >= tokens;
+    };
+    if (await reached(user, tokens_per_day_user)) return 'usage_limit_user';
+    return (await reached(conversation, tokens_per_day_conversation))
+      ? 'usage_limit_conversation'
+      : undefined;
+  }
+
+  async function count(
+    who: readonly string[],
+    usage: Usage,
+    { time_zone }: SpendingLimits,
+    log: Logger,
+  ): Promise<void> {
+    try {
+      await options.spending.add(dayOf(options.clock.now(), time_zone), who, usage);
+    } catch (error) {
+      log.warn({ error }, "the run's tokens are missing in the daily count");
     }
   }
 
@@ -92,8 +129,9 @@ export function createRun(options: RunOptions): Run {
       publisher.push(asStored(event, taken));
     };
     const prompt = (message: InboundMessage): AgentPrompt => {
-      const { id, at, sender } = message;
-      return { id, at, sender, message: toModel({ content: storedContent(message), at, sender, group }) };
+      const { id, at, sender, notes } = message;
+      const stored = { content: storedContent(message), at, sender, group, ...(notes ? { notes } : {}) };
+      return { id, at, sender, message: toModel(stored) };
     };
     const drain = async (mode: 'one-at-a-time' | 'all'): Promise<AgentPrompt[]> => {
       if (!run.arrived) return [];
@@ -106,18 +144,20 @@ export function createRun(options: RunOptions): Run {
       for (const message of messages) taken.set(message.id, message);
       return messages.map(prompt);
     };
-    const answer = async (): Promise<AgentResult> =>
-      runAgent({
-        messages: snapshot.context.map((entry) =>
-          entry.id === undefined ? entry : toModel({ ...entry, group }),
-        ),
+    const answer = async ({ model, compact }: Preference): Promise<AgentResult> => {
+      const marked = snapshot.context.findLastIndex((entry) => entry.run === compact);
+      return runAgent({
+        messages: snapshot.context.map((entry, n) => {
+          const shown = entry.id === undefined ? entry : toModel({ ...entry, group });
+          return n === marked ? { ...shown, compact: true } : shown;
+        }),
         ...(snapshot.summary === undefined ? {} : { summary: snapshot.summary }),
         contextFrom: snapshot.contextFrom,
         prompts: snapshot.inbox.map(prompt),
         resume: snapshot.journal,
         system: await options.prompt(),
         tools: await options.tools(),
-        model: await options.model(),
+        model: await options.model(model),
         settings: config.agent,
         language,
         ...(options.refusal ? { hooks: permissionHook(options.refusal, conversation, taken) } : {}),
@@ -133,12 +173,26 @@ export function createRun(options: RunOptions): Run {
         clock,
         log,
       });
+    };
 
     log.info({ messages: snapshot.inbox.length, attempt: snapshot.attempt }, 'run started');
     if (snapshot.cancelled) run.controller.abort('cancel');
     const givenUp = snapshot.attempt > config.workers.max_attempts;
     if (givenUp) log.error({ attempt: snapshot.attempt }, 'run given up: no attempt reached its end');
-    const result = givenUp ? giveUp(lease, snapshot, sentence('given_up', language), emit) : await answer();
+    const refuse = (code: 'given_up' | LimitReached) =>
+      unanswered(lease, snapshot, code, sentence(code, language), emit);
+    const spenders = [spenderOf(account, newest.sender.id), spendingOf(conversation)] as const;
+    let result: AgentResult;
+    if (givenUp) {
+      result = refuse('given_up');
+    } else {
+      const [preference, limit] = await Promise.all([
+        options.preferences.get(conversation),
+        // A run that had begun goes on: its tools may have acted.
+        snapshot.journal.length > 0 ? undefined : limitReached(spenders, config.limits),
+      ]);
+      result = limit ? refuse(limit) : await answer(preference);
+    }
 
     const outcome = { status: result.status, reply: { text: result.reply } };
     const merge: Merge = {
@@ -160,6 +214,7 @@ export function createRun(options: RunOptions): Run {
     await Promise.all([
       publisher.flush(),
       merge.deliveries.length > 0 ? wakeDeliveries(conversation, log) : undefined,
+      result.turns > 0 ? count(spenders, result.usage, config.limits, log) : undefined,
     ]);
     const { status, stop, turns, usage } = result;
     log.info({ status, stop, turns, ...usage }, 'run committed');
@@ -204,15 +259,17 @@ function historyEntries(
   return result.entries.map(({ message, ...entry }) => {
     const inbound = entry.id === undefined ? undefined : taken.get(entry.id);
     if (!inbound) return { ...message, ...entry, run };
-    const { id, at, sender } = inbound;
-    return { role: 'user', content: storedContent(inbound), at, run, id, sender };
+    const { id, at, sender, notes } = inbound;
+    const content = storedContent(inbound);
+    return { role: 'user', content, at, run, id, sender, ...(notes ? { notes } : {}) };
   });
 }
 
-/** A run whose process died at every attempt is answered without running. */
-function giveUp(
+/** Answered with a fixed sentence, without running: its process died at every attempt, or a limit is reached. */
+function unanswered(
   lease: Lease,
   snapshot: Snapshot,
+  code: string,
   reply: string,
   emit: (event: RunEvent) => void,
 ): AgentResult {
@@ -235,8 +292,8 @@ function giveUp(
     turns: 0,
   };
   const { status, stop, usage, turns } = result;
-  emit({ ...base, type: 'agent_start', messages, resumed: true });
-  emit({ ...base, type: 'error', code: 'given_up', message: reply });
+  emit({ ...base, type: 'agent_start', messages, ...(snapshot.attempt > 1 ? { resumed: true } : {}) });
+  emit({ ...base, type: 'error', code, message: reply });
   emit({ ...base, type: 'agent_end', status, reply, stop, usage, turns });
   return result;
 }

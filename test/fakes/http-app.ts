@@ -7,12 +7,14 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { createWebChannel } from '../../channels/web/index.ts';
 import { createWebhookChannel } from '../../channels/webhook/index.ts';
+import { peopleOf } from '../../config/people-schema.ts';
 import { configSchema, type Config } from '../../config/schema.ts';
 import type { RunEvent, RunEventBody } from '../../src/domain/events.ts';
 import { createApp } from '../../src/http/app.ts';
 import type { AppOptions } from '../../src/http/options.ts';
 import { createAccept } from '../../src/inbox/accept.ts';
-import { conversationLanguage, createCommands } from '../../src/inbox/commands.ts';
+import { createCommands } from '../../src/inbox/commands.ts';
+import { isOneOf } from '../../src/inbox/ours.ts';
 import { deliveriesOf } from '../../src/lane/merge.ts';
 import type { Channel } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
@@ -99,18 +101,16 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     close,
   };
 
-  const { store, reader, control, lanes } = storage;
   const accept = createAccept({
-    store,
-    reader,
-    control,
-    lanes,
+    storage,
     settings: () => config.agent,
+    people: (account) => peopleOf(config.channels, account),
+    isOurs: (account, sender) => isOneOf(channels, account, sender),
     command: createCommands({
-      store,
-      reader,
-      control,
-      language: (conversation) => conversationLanguage(reader, conversation),
+      storage,
+      models: ['demo'],
+      timeZone: () => config.limits.time_zone,
+      clock: systemClock,
     }),
     draining: () => false,
     clock: systemClock,

@@ -3,9 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { agentSchema } from '../../config/schema.ts';
+import { peopleOf } from '../../config/people-schema.ts';
+import { agentSchema, configSchema } from '../../config/schema.ts';
 import { createAccept } from '../../src/inbox/accept.ts';
-import { conversationLanguage, createCommands, parseCommand } from '../../src/inbox/commands.ts';
+import { createCommands, parseCommand } from '../../src/inbox/commands.ts';
 import type { Accept, ChannelMessage } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
@@ -28,21 +29,29 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-function acceptWith(more: { agent?: object; draining?: boolean; storage?: Partial<Storage> } = {}) {
-  const { store, reader, control, lanes } = { ...storage, ...more.storage };
+function acceptWith(
+  more: {
+    agent?: object;
+    draining?: boolean;
+    storage?: Partial<Storage>;
+    channel?: object;
+    ours?: string[];
+  } = {},
+) {
   const { log, lines } = recordingLog();
   const counts: string[] = [];
+  const parts: Storage = { ...storage, ...more.storage };
+  const { channels } = configSchema.parse({ channels: { acc: { type: 'webhook', ...more.channel } } });
   const accept: Accept = createAccept({
-    store,
-    reader,
-    control,
-    lanes,
+    storage: parts,
     settings: () => agentSchema.parse(more.agent ?? {}),
+    people: (account) => peopleOf(channels, account),
+    isOurs: (_account, sender) => more.ours?.includes(sender) ?? false,
     command: createCommands({
-      store,
-      reader,
-      control,
-      language: (conversation) => conversationLanguage(reader, conversation),
+      storage: parts,
+      models: ['main', 'big'],
+      timeZone: () => 'UTC',
+      clock: systemClock,
     }),
     draining: () => more.draining ?? false,
     clock: systemClock,
@@ -145,15 +154,20 @@ describe('interrupt', () => {
 
 describe('commands', () => {
   test.each([
-    ['/new', 'new'],
-    ['  /NEW ', 'new'],
-    ['／help', 'help'],
-    ['/stop', 'stop'],
-    ['/status', 'status'],
+    ['/new', { name: 'new' }],
+    ['  /NEW ', { name: 'new' }],
+    ['／help', { name: 'help' }],
+    ['/stop', { name: 'stop' }],
+    ['/status', { name: 'status' }],
+    ['/model', { name: 'model' }],
+    ['/model Big-1', { name: 'model', argument: 'Big-1' }],
+    ['/approve ABCD2345 ', { name: 'approve', argument: 'ABCD2345' }],
+    ['/approve that, please', undefined],
+    ['/new york', undefined],
     ['/new york is a city', undefined],
     ['/unknown', undefined],
     ['what does /new do', undefined],
-  ])('%s → %s', (text, command) => expect(parseCommand(text)).toBe(command));
+  ])('%s → %o', (text, command) => expect(parseCommand(text)).toEqual(command));
 
   test("never wait in the lane, and answer in the conversation's language", async () => {
     const { accept } = acceptWith();
