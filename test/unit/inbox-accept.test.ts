@@ -3,15 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { peopleOf } from '../../config/people-schema.ts';
-import { agentSchema, configSchema } from '../../config/schema.ts';
-import { createAccept } from '../../src/inbox/accept.ts';
-import { createCommands, parseCommand } from '../../src/inbox/commands.ts';
-import type { Accept, ChannelMessage } from '../../src/ports/channel.ts';
+import { parseCommand } from '../../src/inbox/commands.ts';
+import type { ChannelMessage } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
-import { systemClock } from '../../src/system-clock.ts';
-import { recordingLog, silentLog } from '../fakes/log.ts';
+import { acceptOn, type AcceptOn } from '../fakes/accept.ts';
+import { silentLog } from '../fakes/log.ts';
 
 let folder: string;
 let storage: Storage;
@@ -29,37 +26,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-function acceptWith(
-  more: {
-    agent?: object;
-    draining?: boolean;
-    storage?: Partial<Storage>;
-    channel?: object;
-    ours?: string[];
-  } = {},
-) {
-  const { log, lines } = recordingLog();
-  const counts: string[] = [];
-  const parts: Storage = { ...storage, ...more.storage };
-  const { channels } = configSchema.parse({ channels: { acc: { type: 'webhook', ...more.channel } } });
-  const accept: Accept = createAccept({
-    storage: parts,
-    settings: () => agentSchema.parse(more.agent ?? {}),
-    people: (account) => peopleOf(channels, account),
-    isOurs: (_account, sender) => more.ours?.includes(sender) ?? false,
-    command: createCommands({
-      storage: parts,
-      models: ['main', 'big'],
-      timeZone: () => 'UTC',
-      clock: systemClock,
-    }),
-    draining: () => more.draining ?? false,
-    clock: systemClock,
-    log,
-    count: (account, result) => void counts.push(`${account} ${result}`),
-  });
-  return { accept, lines, counts };
-}
+const acceptWith = (more: AcceptOn = {}) => acceptOn(storage, more);
 
 const incoming = (more: Partial<ChannelMessage> = {}): ChannelMessage => ({
   id: 'm1',
