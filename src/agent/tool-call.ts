@@ -1,5 +1,5 @@
 // One tool call: prepare → execute → finalize. Whatever happens in it, a result comes out, paired by the call's id.
-import type { ToolResultBlock } from '../domain/messages.ts';
+import { textOf, type ToolResultBlock } from '../domain/messages.ts';
 import { fail, type Tool, type ToolResult } from '../ports/tool.ts';
 import { Cancelled, type Stop } from './abort.ts';
 import type { Call } from './assistant.ts';
@@ -157,6 +157,7 @@ export function finalize(run: Run, { call, record, startedMs }: Prepared, result
     result: block,
     ...(result.display === undefined ? {} : { display: result.display }),
     duration_ms: run.options.clock.now() - startedMs,
+    result_chars: textOf(result.content).length,
   });
   return { block, terminate: result.terminate === true, hint, end };
 }

@@ -30,6 +30,8 @@ export type RunEventBody =
       /** For people. */
       display?: string;
       duration_ms: number;
+      /** Characters of text in the result, before it was cut. */
+      result_chars?: number;
     }
   /** Ids of inbound messages taken into the running run. */
   | { type: 'steered'; messages: string[] }

@@ -8,7 +8,7 @@ export type CheckArguments = (
   args: Record<string, unknown>,
 ) => { ok: true; args: Record<string, unknown> } | { ok: false; message: string };
 
-export const FIND_TOOLS = 'find_tools';
+const FIND_TOOLS = 'find_tools';
 
 const DESCRIPTION =
   'There are more tools than those listed. `query` looks for some by what they do and returns their names and parameters; `call` with `arguments` then calls one by its name.';

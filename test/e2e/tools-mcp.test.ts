@@ -114,7 +114,7 @@ describe('over stdio', () => {
     expect(said[5]).toMatch(/demo:\/\/resource/);
     expect(results[6]).toMatchObject({ is_error: true });
     const end = events().find((event) => event.type === 'tool_execution_end');
-    expect(end).toMatchObject({ display: expect.stringContaining('Echo: hello') });
+    expect(end).toMatchObject({ display: expect.stringContaining('Echo: hello'), result_chars: 11 });
     expect(tools.report().sources).toContainEqual(
       expect.objectContaining({ name: 'mcp:every', state: 'ok' }),
     );

@@ -1,5 +1,5 @@
 // Tools on a real server: who may use which, tools from a folder that are read again on SIGHUP, and what the API lists.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -85,5 +85,56 @@ describe('a folder', () => {
       ]),
       sources: expect.arrayContaining([{ name: 'folder', state: 'ok' }]),
     });
+  });
+});
+
+describe('an MCP server', () => {
+  test('is listed as idle, then as ok with its tools, and ends with the server', async () => {
+    const mark = `drain-${process.hrtime.bigint()}`;
+    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
+    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    const file = join(
+      import.meta.dirname,
+      '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
+    );
+    const env = { MEMORY_FILE_PATH: join(folder, 'memory.jsonl') };
+    const memory = { command: process.execPath, args: [file, mark], env };
+    const { server, ask } = await setUp({ mcp: { servers: { memory } } });
+    expect((await listed(server)).sources).toContainEqual({ name: 'mcp:memory', state: 'idle' });
+    expect(await ask('use:read_graph')).toMatch(/^result: .*entities/s);
+    const { items, sources } = await listed(server);
+    expect(items).toContainEqual(
+      expect.objectContaining({ name: 'read_graph', from: 'mcp:memory', idempotent: false }),
+    );
+    expect(sources).toContainEqual({
+      name: 'mcp:memory',
+      state: 'ok',
+      detail: expect.stringMatching(/tools/),
+    });
+    const alive = async () => {
+      const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+      const commands = pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''));
+      return (await Promise.all(commands)).filter((command) => command.includes(mark)).length;
+    };
+    expect(await alive()).toBe(1);
+    expect(await server.kill('SIGTERM')).toBe(0);
+    expect(await alive()).toBe(0);
+  });
+});
+
+describe('skills', () => {
+  test('are in the prompt of the next run, without a restart', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-skills-'));
+    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    const { model, ask } = await setUp({ skills: folder });
+    await ask('hello');
+    await mkdir(join(folder, 'refund'));
+    await writeFile(
+      join(folder, 'refund', 'SKILL.md'),
+      '---\ndescription: How refunds are made.\n---\nAsk for the number.',
+    );
+    expect(await ask('use:read_skill{"name":"refund"}')).toBe('result: Ask for the number.');
+    expect(model.requests[0]?.raw).not.toContain('read_skill');
+    expect(model.requests[1]?.raw).toContain('- refund: How refunds are made.');
   });
 });
