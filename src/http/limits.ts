@@ -30,6 +30,8 @@ export function createRateLimiter({ perMinute, now }: RateLimiterOptions): RateL
     take(key) {
       const capacity = perMinute(key);
       const bucket = buckets.get(key);
+      // A clock that was set back must not lock anybody out for as long as it was ahead.
+      if (bucket && now() < bucket.at) bucket.at = now();
       const tokens = bucket ? level(key, bucket) : capacity;
       if (tokens < 1) {
         const detail = `More than ${capacity} requests a minute.`;

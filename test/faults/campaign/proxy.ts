@@ -18,8 +18,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
 
   const server = createServer((client) => {
     const upstream = connect(targetPort, '127.0.0.1');
-    /** When the last delayed chunk goes out: those after it do not overtake. */
+    /** When the last delayed chunk goes out, and how many wait: those after them do not overtake. */
     let releaseAt = 0;
+    let waiting = 0;
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.setNoDelay(true);
@@ -34,13 +35,15 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     client.on('data', (chunk) => upstream.write(chunk));
     upstream.on('data', (chunk) => {
       const now = performance.now();
-      if (delayMs === 0 && releaseAt <= now) {
+      if (delayMs === 0 && waiting === 0) {
         client.write(chunk);
         return;
       }
       releaseAt = Math.max(releaseAt, now + delayMs);
+      waiting++;
       const timer = setTimeout(() => {
         timers.delete(timer);
+        waiting--;
         client.write(chunk);
       }, releaseAt - now);
       timers.add(timer);
