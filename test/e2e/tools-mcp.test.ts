@@ -257,7 +257,7 @@ describe('over stdio', () => {
     expect(sources).toContainEqual({
       name: 'mcp:broken',
       state: 'down',
-      detail: expect.stringMatching(/closed/i),
+      detail: expect.stringMatching(/ended at once, with exit code 3/),
     });
     expect(sources).toContainEqual({
       name: 'mcp:missing',
@@ -269,6 +269,30 @@ describe('over stdio', () => {
     await tools.forRun();
     expect(downs()).toBe(before);
     expect(JSON.stringify(lines)).not.toContain('very-secret-value');
+  });
+
+  test('one that never says hello holds up a run once, for its time limit', async () => {
+    const mute = {
+      command: process.execPath,
+      args: ['-e', 'setInterval(() => {}, 1000)'],
+      start_timeout_ms: 500,
+    };
+    const { tools } = make({ mute });
+    expect(await tools.forRun()).toEqual([]);
+    const { sources } = tools.report();
+    expect(sources).toContainEqual({
+      name: 'mcp:mute',
+      state: 'down',
+      detail: expect.stringMatching(/timed out/i),
+    });
+    // Its time to be tried again has come: in the background.
+    await vi.waitFor(
+      async () => {
+        expect(await tools.forRun()).toEqual([]);
+        expect(tools.report().sources).toContainEqual({ name: 'mcp:mute', state: 'starting' });
+      },
+      { timeout: 5_000, interval: 100 },
+    );
   });
 
   test('closing leaves no process behind, not even what a wrapper started', async () => {

@@ -1,5 +1,7 @@
 // What a run is offered: names, order, the limit and find_tools, and that rules reach through it.
 import { afterEach, describe, expect, it } from 'vitest';
+import { PROMPT_FOLDER } from '../../config/load.ts';
+import { createPromptSource } from '../../config/prompt.ts';
 import { configSchema } from '../../config/schema.ts';
 import { checkArguments } from '../../src/agent/validate.ts';
 import { builtInTools, createToolset, type Toolset } from '../../src/tools/index.ts';
@@ -51,6 +53,13 @@ describe('the tools of a run', () => {
       idempotent: true,
       reached: 'directly',
     });
+  });
+
+  it('and the prompt that is shipped are under 4 KB together', async () => {
+    const tools = await toolset({}).forRun();
+    const prompt = await createPromptSource(PROMPT_FOLDER).read();
+    const offered = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
+    expect(Buffer.byteLength(prompt) + Buffer.byteLength(JSON.stringify(offered))).toBeLessThan(4_096);
   });
 
   it('are at most offer_max; the rest is found and called through find_tools', async () => {

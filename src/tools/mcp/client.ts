@@ -45,7 +45,7 @@ export async function openClient(options: OpenOptions): Promise<McpClient> {
     import('@modelcontextprotocol/sdk/client/index.js'),
     import('@modelcontextprotocol/sdk/types.js'),
   ]);
-  const { transport, endSession } = await openTransport(settings, log);
+  const { transport, endSession, exitCode } = await openTransport(settings, log);
   const client = new Client({ name: 'lanekeeper', version: '1.0.0' }, { capabilities: {} });
   const onerror = (error: Error) => {
     log.debug({ problem: error.message.slice(0, MAX_LOG_CHARS) }, 'MCP server: trouble on the connection');
@@ -58,7 +58,11 @@ export async function openClient(options: OpenOptions): Promise<McpClient> {
     await client.connect(transport, { timeout });
   } catch (error) {
     await transport.close().catch(() => undefined);
-    throw error;
+    const code = isTimeout(error) ? null : exitCode();
+    // What the connection says (EPIPE, closed) depends on who was faster.
+    throw code === null
+      ? error
+      : new Error(`the program ended at once, with exit code ${code}`, { cause: error });
   }
 
   return {
@@ -100,7 +104,7 @@ export async function openClient(options: OpenOptions): Promise<McpClient> {
 async function openTransport(
   settings: McpServerSettings,
   log: Logger,
-): Promise<{ transport: Transport; endSession(): Promise<void> }> {
+): Promise<{ transport: Transport; endSession(): Promise<void>; exitCode(): number | null }> {
   const { command, args, env, cwd, url, headers } = settings;
   if (url === '') {
     const { StdioTransport } = await import('./stdio.ts');
@@ -112,13 +116,14 @@ async function openTransport(
       ...(cwd === '' ? {} : { cwd }),
       onStderr: (line) => log.debug({ line: hide(line).slice(0, MAX_LOG_CHARS) }, 'MCP server: stderr'),
     });
-    return { transport, endSession: () => Promise.resolve() };
+    return { transport, endSession: () => Promise.resolve(), exitCode: () => transport.exitCode };
   }
   const { StreamableHTTPClientTransport } =
     await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
   return {
     transport,
+    exitCode: () => null,
     // A server that doesn't answer any more ends the session by itself.
     endSession: () =>
       Promise.race([
@@ -127,6 +132,10 @@ async function openTransport(
       ]),
   };
 }
+
+/** The SDK's own code for a request that took too long. */
+const isTimeout = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === -32_001;
 
 const SHORTEST_SECRET = 6;
 

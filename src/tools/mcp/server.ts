@@ -203,7 +203,10 @@ export function createMcpServer({ name, settings, clock, log: base }: McpServerO
     tools() {
       if (listed && !stale) return listed;
       if (!live && !connecting && clock.now() < retryAtMs) return listed ?? NONE;
-      return refreshed();
+      if (failures === 0) return refreshed();
+      // It has failed before: no run waits for it again.
+      refreshed().catch((error: unknown) => log.error({ problem: reasonOf(error) }, 'MCP server: no tools'));
+      return listed ?? NONE;
     },
     health() {
       const count = listed?.length ?? 0;

@@ -31,6 +31,7 @@ export class StdioTransport implements Transport {
   readonly #buffer = new ReadBuffer();
   #child: ChildProcess | undefined;
   #closed: Promise<unknown> = Promise.resolve();
+  #exitCode: number | null = null;
 
   constructor(options: StdioOptions) {
     this.#options = options;
@@ -54,7 +55,7 @@ export class StdioTransport implements Transport {
     createInterface({ input: child.stderr }).on('line', onStderr);
     // `exit` and not `close`: a grandchild may hold the pipes open for ever.
     this.#closed = new Promise((resolve) => {
-      child.once('exit', resolve);
+      child.once('exit', (code) => resolve((this.#exitCode = code)));
       child.once('error', resolve);
     }).then(() => {
       this.#signal('SIGKILL');
@@ -69,6 +70,11 @@ export class StdioTransport implements Transport {
     const stdin = this.#child?.stdin;
     if (!stdin?.writable) throw new Error('the server has ended');
     if (!stdin.write(serializeMessage(message))) await Promise.race([once(stdin, 'drain'), this.#closed]);
+  }
+
+  /** Set when the program has ended by itself. */
+  get exitCode(): number | null {
+    return this.#exitCode;
   }
 
   async close(): Promise<void> {
