@@ -115,4 +115,58 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
     expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids);
     expect(model.requests).toHaveLength(ids.length);
   });
+
+  // Ten messages at once, in about a second or less, while the first one's answer is being written (a tool call, so that a run has a
+  // boundary). What is documented in docs/operator.md, row by row.
+  describe('a burst of ten', () => {
+    const ids = Array.from({ length: 10 }, (_, n) => `m${n}`);
+
+    async function burst(mode: string, more: Record<string, unknown> = {}) {
+      const bench = await setUp(backend, { on_busy: { direct: mode }, ...more });
+      const { model, client, server } = bench;
+      const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
+      await client.send('m0', { id: 'm0' });
+      if (mode !== 'collect') await model.request(0);
+      // One right after the other, in order, as a platform delivers them.
+      for (const id of ids.slice(1)) await client.send(id, { id });
+      go();
+      const answers = await Promise.all(ids.map((id) => client.settled(id)));
+      const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
+      // Whatever the mode: each is in the history once, in the order of arrival.
+      expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids);
+      return { ...bench, answers, runs: new Set(messages.map((message) => message.run)).size };
+    }
+
+    test('steer: one run, one answer for all; those behind the first are seen at its next step', async () => {
+      const { model, answers, runs } = await burst('steer');
+      expect(runs).toBe(1);
+      expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
+      expect(model.requests).toHaveLength(2);
+      expect(model.requests[0]!.raw).not.toContain('] m1');
+      for (const id of ids) expect(model.requests[1]!.raw).toContain(`] ${id}`);
+    });
+
+    test('followup: ten runs, ten answers, in order', async () => {
+      const { answers, runs } = await burst('followup');
+      expect(runs).toBe(10);
+      for (const [n, answer] of answers.entries())
+        if (n > 0) expect(answer.reply?.text).toMatch(new RegExp(`m${n}$`));
+    });
+
+    test('collect: with a pause, one run that begins after it, one answer for all', async () => {
+      const { model, answers, runs } = await burst('collect', { debounce_ms: 2_000 });
+      expect(runs).toBe(1);
+      expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
+      for (const id of ids) expect(model.requests[0]!.raw).toContain(`] ${id}`);
+    });
+
+    test('interrupt: the first is cancelled, the newest is answered, none is lost', async () => {
+      const { answers, runs } = await burst('interrupt');
+      expect(runs).toBeGreaterThanOrEqual(2);
+      expect(runs).toBeLessThanOrEqual(10);
+      expect(answers.at(-1)?.reply?.text).toMatch(/m9$/);
+      expect(answers[0]?.reply?.text).not.toBe(answers.at(-1)?.reply?.text);
+      for (const answer of answers) expect(answer.reply?.text).toBeTruthy();
+    });
+  });
 });
