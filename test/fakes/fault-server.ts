@@ -1,5 +1,5 @@
 // A composition root for fault tests: the real server with two counting tools, one idempotent and one not, and with
-// named points at which the process kills or stops itself. What passes the points is written to a file outside.
+// named points at which the process kills or stops itself; and a tool that no attempt survives. What passes the points is written to a file outside.
 //
 // FAULT_POINT: one of POINTS; FAULT_ONCE: a file; the process is killed there only while the file does not exist (so a
 // process that is started again lives).
@@ -76,6 +76,18 @@ function countingTool(name: string, idempotent: boolean): Tool {
     },
   };
 }
+
+/** What no attempt survives. */
+const crashTool: Tool = {
+  name: 'crash',
+  description: 'Ends the process.',
+  parameters: { type: 'object', properties: {} },
+  idempotent: true,
+  async execute() {
+    process.kill(process.pid, 'SIGKILL');
+    return success('not reached');
+  },
+};
 
 const leaseFields = ({ conversation, run, epoch }: Lease) => ({ conversation, run, epoch });
 
@@ -189,6 +201,11 @@ function mutated(store: ConversationStore): ConversationStore {
 
 await serve({
   argv: process.argv.slice(2),
-  tools: [...builtInTools(systemClock), countingTool('count_once', false), countingTool('count_many', true)],
+  tools: [
+    ...builtInTools(systemClock),
+    countingTool('count_once', false),
+    countingTool('count_many', true),
+    crashTool,
+  ],
   wrapStorage: watched,
 });

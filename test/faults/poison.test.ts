@@ -1,0 +1,58 @@
+// A message that ends its process at every attempt: given up after max_attempts and answered, and the lane goes on.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { startModelServer } from '../fakes/model-server.ts';
+import { startRedis } from '../fakes/redis-server.ts';
+import { ADMIN_TOKEN, startServer, withModel } from '../fakes/server.ts';
+import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
+import { supervise } from './campaign/process.ts';
+
+const ENTRY = join(import.meta.dirname, '../fakes/fault-server.ts');
+const MAX_ATTEMPTS = 3;
+
+const cleanups: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+
+test.each(['sqlite', 'redis'] as const)('on %s', async (backend) => {
+  const model = await startModelServer();
+  cleanups.push(() => model.close());
+  const config = withModel(model.openaiUrl, {
+    workers: { lock_seconds: 1, sweep_seconds: 2, max_attempts: MAX_ATTEMPTS },
+    tools: { enabled: ['crash'] },
+    channels: { webhook: { type: 'webhook', api_keys: [API_KEY] } },
+  });
+  const redis = backend === 'redis' ? await startRedis() : undefined;
+  if (redis) cleanups.push(() => redis.close());
+  const common = { entry: ENTRY, config, ...(redis ? { redisUrl: redis.url } : {}) };
+  const gateway = redis && (await startServer({ ...common, args: ['--role', 'gateway'] }));
+  if (gateway) cleanups.push(() => gateway.close());
+  const dataDir = await mkdtemp(join(tmpdir(), 'lanekeeper-poison-'));
+  cleanups.push(() => rm(dataDir, { recursive: true, force: true }));
+  const worker = supervise('worker', () =>
+    startServer({ ...common, dataDir, args: ['--role', redis ? 'worker' : 'all'] }),
+  );
+  cleanups.push(() => worker.close());
+  await worker.up();
+
+  const client = createWebhookClient(() => gateway?.url ?? worker.current()?.url ?? 'http://127.0.0.1:9');
+  const group = { group: true, mentioned: true };
+  await client.send('use:crash', { id: 'poison', body: group });
+  // Embedded, the process may be gone: it is sent until it is taken.
+  const post = () => client.send('hello', { id: 'next', body: group }).catch(() => undefined);
+  while ((await post()) === undefined) await worker.up();
+
+  const poison = await client.settled('poison');
+  expect(poison.status).toBe('failed');
+  expect(poison.reply?.text).toMatch(/gave up/);
+  expect((await client.settled('next')).status).toBe('done');
+  // One process for each attempt, and the one that gave up.
+  expect(worker.starts()).toBe(MAX_ATTEMPTS + 1);
+  const url = gateway?.url ?? worker.current()!.url;
+  const { messages, pending } = await readConversation(url, 'webhook:c1', ADMIN_TOKEN);
+  expect(pending).toBe(0);
+  expect(messages.flatMap(({ id }) => id ?? [])).toEqual(['poison', 'next']);
+});
