@@ -4,14 +4,14 @@ import { existsSync, watch, type FSWatcher } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Logger } from '../src/ports/log.ts';
 import { loadConfig, type LoadOptions } from './load.ts';
-import { joinPath } from './interpolate.ts';
+import { joinPath, type Path } from './interpolate.ts';
 import { differences } from './merge.ts';
 import type { Config } from './schema.ts';
 
-/** Sections whose changes apply to the next run. Everything else is wired once, at start. */
-const LIVE = ['agent'] as const satisfies (keyof Config)[];
+/** Settings whose changes apply to the next run: a right that is taken away must be gone. The rest is wired once, at start. */
+const LIVE = [/^agent(?:\.|$)/u, /^tools\.(?:rules|admins)(?:\.|$)/u];
 
-const isLive = (key: string | number | undefined): boolean => LIVE.some((section) => section === key);
+const isLive = (path: Path): boolean => LIVE.some((pattern) => pattern.test(joinPath(path)));
 
 export type ConfigListener = (next: Config, previous: Config) => void;
 
@@ -39,11 +39,12 @@ export function createConfigHolder(options: LoadOptions = {}): ConfigHolder {
     reload() {
       const next = loadConfig(options).config;
       const changed = differences(current, next);
-      const applied = changed.filter(([section]) => isLive(section)).map(joinPath);
-      const needRestart = changed.filter(([section]) => !isLive(section)).map(joinPath);
+      const applied = changed.filter(isLive).map(joinPath);
+      const needRestart = changed.filter((path) => !isLive(path)).map(joinPath);
       if (applied.length > 0) {
         const previous = current;
-        current = { ...current, agent: next.agent };
+        const { rules, admins } = next.tools;
+        current = { ...current, agent: next.agent, tools: { ...current.tools, rules, admins } };
         for (const listener of listeners) listener(current, previous);
       }
       return { applied, needRestart };

@@ -69,6 +69,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   const names = new Set(models.list().map(({ id }) => id));
   const tools = createToolset({
     settings: startConfig.tools,
+    rules: () => config().tools,
     builtIn: options.tools,
     check: (tool, args) => checkArguments(tool, args, false),
     clock,

@@ -38,7 +38,7 @@ export interface RunOptions {
   /** Sorted by name; frozen for the run. */
   tools: () => Tool[] | Promise<Tool[]>;
   /** Why a call is refused to these people, in words for the model; undefined: it may be made. Absent: all may. */
-  refusal?: Refusal | undefined;
+  refusal?: () => Refusal | undefined;
   prompt: () => Promise<string>;
   preferences: Preferences;
   spending: Spending;
@@ -144,6 +144,7 @@ export function createRun(options: RunOptions): Run {
       for (const message of messages) taken.set(message.id, message);
       return messages.map(prompt);
     };
+    const refusal = options.refusal?.();
     const answer = async ({ model, compact }: Preference): Promise<AgentResult> => {
       const marked = snapshot.context.findLastIndex((entry) => entry.run === compact);
       return runAgent({
@@ -160,7 +161,7 @@ export function createRun(options: RunOptions): Run {
         model: await options.model(model),
         settings: config.agent,
         language,
-        ...(options.refusal ? { hooks: permissionHook(options.refusal, conversation, taken) } : {}),
+        ...(refusal ? { hooks: permissionHook(refusal, conversation, taken) } : {}),
         base: { conversation, run: lease.run, account, sender: newest.sender, group, cacheKey: conversation },
         signal: run.controller.signal,
         emit,

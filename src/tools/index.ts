@@ -11,7 +11,7 @@ import { createFolderSource } from './folder.ts';
 import { createMcpSource } from './mcp/index.ts';
 import { nameTools, type NamedTool } from './names.ts';
 import { createNowTool } from './now.ts';
-import { createPermissions, type ToolUser } from './permissions.ts';
+import { createCurrentPermissions, type RuleSettings, type ToolUser } from './permissions.ts';
 import { createSkillsSource } from './skills.ts';
 import type { SourceHealth, SourceTool, ToolSource } from './source.ts';
 
@@ -22,6 +22,8 @@ export const builtInTools = (clock: Clock): Tool[] => [createCalculateTool(), cr
 
 export interface ToolsetOptions {
   settings: ToolSettings;
+  /** In force now: they may change while the server runs. Default: those of the settings. */
+  rules?: () => RuleSettings;
   /** Those that `tools.enabled` chooses from. */
   builtIn: readonly Tool[];
   check: CheckArguments;
@@ -50,8 +52,8 @@ export interface Toolset {
   forRun(): Promise<Tool[]>;
   /** Skills, for the system prompt; empty without any. */
   prompt(): Promise<string>;
-  /** Why a call is refused. Undefined when there are no rules: no call needs to ask. */
-  refusal: ((tool: Tool, args: Record<string, unknown>, user: ToolUser) => string | undefined) | undefined;
+  /** For one run: why a call is refused. Undefined when there are no rules: no call needs to ask. */
+  refusal(): ((tool: Tool, args: Record<string, unknown>, user: ToolUser) => string | undefined) | undefined;
   /** As of the last run. Starts nothing. */
   report(): ToolReport;
   close(): Promise<void>;
@@ -67,7 +69,8 @@ interface Offer {
 
 export function createToolset(options: ToolsetOptions): Toolset {
   const { settings, log } = options;
-  const permissions = createPermissions(settings);
+  const rules = options.rules ?? (() => settings);
+  const permissions = createCurrentPermissions(rules);
   const folder = createFolderSource({ folder: settings.folder, log });
   const skills = createSkillsSource({ folder: settings.skills, log });
   const mcp = createMcpSource({ servers: settings.mcp.servers, clock: options.clock, log });
@@ -98,21 +101,23 @@ export function createToolset(options: ToolsetOptions): Toolset {
     },
     forRun: async () => (await offer()).offered,
     prompt: skills.prompt,
-    refusal:
-      settings.rules.length === 0
-        ? undefined
-        : (tool, args, user) => {
-            const meant = finders.get(tool)?.target(args) ?? tool;
-            return permissions.refusal(namesOf.get(meant) ?? [meant.name], user);
-          },
+    refusal() {
+      if (rules().rules.length === 0) return undefined;
+      const granted = permissions();
+      return (tool, args, user) => {
+        const meant = finders.get(tool)?.target(args) ?? tool;
+        return granted.refusal(namesOf.get(meant) ?? [meant.name], user);
+      };
+    },
     report() {
+      const granted = permissions();
       const shown = new Set(last?.offered);
       return {
         items: (last?.all ?? []).map(({ tool, from, names }) => ({
           name: tool.name,
           description: tool.description,
           from,
-          for: permissions.describe(names),
+          for: granted.describe(names),
           idempotent: tool.idempotent,
           reached: shown.has(tool) ? 'directly' : 'find_tools',
         })),

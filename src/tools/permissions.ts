@@ -33,7 +33,20 @@ const everything: Matcher = () => true;
 const orEverything = (patterns: readonly string[] | undefined): Matcher =>
   patterns ? matcher(patterns) : everything;
 
-export function createPermissions(settings: Pick<ToolSettings, 'rules' | 'admins'>): Permissions {
+export type RuleSettings = Pick<ToolSettings, 'rules' | 'admins'>;
+
+/** Made anew when the settings are others. */
+export function createCurrentPermissions(settings: () => RuleSettings): () => Permissions {
+  let made: { from: RuleSettings; permissions: Permissions } | undefined;
+  return () => {
+    const now = settings();
+    if (made?.from.rules !== now.rules || made.from.admins !== now.admins)
+      made = { from: now, permissions: createPermissions(now) };
+    return made.permissions;
+  };
+}
+
+export function createPermissions(settings: RuleSettings): Permissions {
   const rules = settings.rules.map(compile);
   const isAdmin = matcher(settings.admins);
 

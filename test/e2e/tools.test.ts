@@ -56,6 +56,14 @@ describe('rules', () => {
       'refused',
     ]);
     expect((await fetch(`${server.url}/api/tools`)).status).toBe(401);
+
+    // Taken away while the server runs.
+    const file = join(server.dataDir, 'overlay.yaml');
+    const config = JSON.parse(await readFile(file, 'utf8')) as { tools: Record<string, unknown> };
+    await writeFile(file, JSON.stringify({ ...config, tools: { ...config.tools, admins: [] } }));
+    server.child.kill('SIGHUP');
+    expect(await server.line(/configuration re-read/)).toContain('tools.admins');
+    expect(await ask(call, { sender: { id: 'ann' }, conversation: 'a' })).toMatch(/^result: .*not allowed/);
   });
 });
 

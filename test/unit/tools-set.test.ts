@@ -45,7 +45,7 @@ describe('the tools of a run', () => {
     expect(tools.map(({ name }) => name)).toEqual(['calculate', 'now']);
     expect(Buffer.byteLength(JSON.stringify(tools))).toBeLessThan(1_500);
     expect(await made.forRun()).toBe(tools);
-    expect(made.refusal).toBeUndefined();
+    expect(made.refusal()).toBeUndefined();
     expect(made.report().items[0]).toMatchObject({
       name: 'calculate',
       from: 'built-in',
@@ -105,9 +105,9 @@ describe('the tools of a run', () => {
     );
     const find = (await made.forRun()).at(-1)!;
     const user = { conversation: 'web:c', people: [{ id: 'ann' }] };
-    expect(made.refusal?.(find, { call: 't29' }, user)).toMatch(/t29 is not allowed/);
-    expect(made.refusal?.(find, { call: 't28' }, user)).toBeUndefined();
-    expect(made.refusal?.(find, { query: 'postcard' }, user)).toBeUndefined();
+    expect(made.refusal()?.(find, { call: 't29' }, user)).toMatch(/t29 is not allowed/);
+    expect(made.refusal()?.(find, { call: 't28' }, user)).toBeUndefined();
+    expect(made.refusal()?.(find, { query: 'postcard' }, user)).toBeUndefined();
   });
 });
 
