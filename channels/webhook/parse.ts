@@ -40,7 +40,11 @@ export const webhookBodySchema = z
     conversation: chatSchema,
     text: z.string(),
     sender: z
-      .object({ id: foreignId(256), name: z.string().max(256).optional() })
+      .object({
+        id: foreignId(256),
+        name: z.string().max(256).optional(),
+        bot: z.boolean().optional().describe('A program wrote it, not a person.'),
+      })
       .optional()
       .describe('Who said it; matters in groups.'),
     group: z.boolean().optional().describe('The conversation has several people.'),

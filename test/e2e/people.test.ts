@@ -1,0 +1,136 @@
+// Groups, commands and limits through the whole server: what the model is shown, and what people are told.
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
+import { startModelServer } from '../fakes/model-server.ts';
+import { startRedis } from '../fakes/redis-server.ts';
+import { ADMIN_TOKEN, startServer, withModel } from '../fakes/server.ts';
+import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
+
+const cleanups: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
+});
+function track<T extends { close(): Promise<unknown> }>(thing: T): T {
+  cleanups.push(() => thing.close());
+  return thing;
+}
+
+async function setUp(backend: string, channel: object, more: Record<string, unknown> = {}) {
+  const model = track(await startModelServer());
+  const redis = backend === 'redis' ? track(await startRedis()) : undefined;
+  const webhook = { type: 'webhook', api_keys: [API_KEY], allow_private_callbacks: true, ...channel };
+  const config = withModel(model.openaiUrl, { channels: { webhook }, ...more });
+  const server = track(await startServer({ config, ...(redis ? { redisUrl: redis.url } : {}) }));
+  const client = createWebhookClient(() => server.url);
+  const api = async (path: string, method = 'GET') => {
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    const response = await fetch(`${server.url}/api/${path}`, { method, headers });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+  return { model, server, client, api };
+}
+
+/** Text of the n-th user message of a request. */
+const userTexts = (body: unknown): string[] =>
+  (body as { messages: { role: string; content: string }[] }).messages
+    .filter(({ role }) => role === 'user')
+    .map(({ content }) => content);
+
+describe.each(['sqlite', 'redis'])('on %s', (backend) => {
+  test('what a group said before is shown to the model with the message that asks, in the same bytes ever after, and not as the sender\u2019s own words', async () => {
+    const { model, server, client } = await setUp(backend, { group: { context_messages: 5 } });
+    const group = (name: string, mentioned: boolean) => ({
+      body: { group: true, mentioned, sender: { id: name, name } },
+    });
+    expect(await client.send('lunch at noon?', { id: 'a', ...group('Ann', false) })).toMatchObject({
+      status: 'ignored',
+    });
+    await client.send('rather at one', { id: 'b', ...group('Bo', false) });
+    await client.send('when is lunch', { id: 'c', ...group('Cy', true) });
+    await client.settled('c');
+    const [first] = userTexts(model.requests[0]!.body);
+    expect(first).toMatch(/\] Ann: lunch at noon\?\n.*\] Bo: rather at one\n[^]*\] Cy: when is lunch$/);
+    await client.send('and dinner', { id: 'd', ...group('Ann', true) });
+    await client.settled('d');
+    const later = userTexts(model.requests[1]!.body);
+    expect(later[0]).toBe(first);
+    expect(later[1]).toMatch(/^\[[^\]]*\] Ann: and dinner$/);
+    const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
+    expect(messages[0]).toMatchObject({
+      id: 'c',
+      content: [{ type: 'text', text: 'when is lunch' }],
+      notes: [{ text: 'lunch at noon?' }, { text: 'rather at one' }],
+    });
+  });
+
+  test('/compact: the next run sums up first; /model: the next run is another entry\u2019s; /retry asks again', async () => {
+    const other = track(await startModelServer());
+    const model = track(await startModelServer());
+    const entry = (base_url: string) => ({ provider: 'openai', model: 'm', base_url, api_key: 'sk-key' });
+    const { client } = await setUp(
+      backend,
+      {},
+      {
+        model: 'fake',
+        models: { fake: entry(model.openaiUrl), other: entry(other.openaiUrl) },
+      },
+    );
+    await client.send('remember the number 4711', { id: 'a' });
+    await client.settled('a');
+    expect((await client.send('/compact', { id: 'k' })).reply?.text).toMatch(/sum up/);
+    model.enqueue({ text: 'They want 4711 to be remembered.' });
+    await client.send('which number', { id: 'b' });
+    await client.settled('b');
+    expect(model.requests).toHaveLength(3);
+    const shown = userTexts(model.requests[2]!.body).join('\n');
+    expect(shown).toContain('They want 4711 to be remembered.');
+    expect(shown).not.toContain('remember the number');
+
+    await client.send('/model other', { id: 'o' });
+    await client.send('are you another', { id: 'c' });
+    await client.settled('c');
+    expect(other.requests).toHaveLength(1);
+    // Compacted once: the mark is behind the context now.
+    expect(model.requests).toHaveLength(3);
+
+    await client.send('/retry', { id: 'r' });
+    expect((await client.settled('r')).reply?.text).toMatch(/are you another$/);
+    expect(other.requests).toHaveLength(2);
+  });
+
+  test('a daily limit is answered with a sentence, wherever the answer goes, and the model is not asked', async () => {
+    const callback = track(await startCallbackReceiver());
+    const { model, client } = await setUp(backend, {}, { limits: { tokens_per_day_user: 1 } });
+    const by = (id: string) => ({ body: { sender: { id }, callback_url: callback.url } });
+    await client.send('what time is it', { id: 'a', ...by('ann') });
+    expect(await client.settled('a')).toMatchObject({ status: 'done' });
+    // Counted right after the merge.
+    await vi.waitFor(async () => {
+      const usage = (await client.send('/usage', { id: `u${Math.random()}` })) as { reply?: unknown };
+      expect(JSON.stringify(usage.reply)).toMatch(/Today: [1-9]/);
+    });
+    await client.send('what time is it now', { id: 'b', ...by('ann') });
+    expect((await client.settled('b')).reply?.text).toMatch(/reached today's usage limit/);
+    await client.send('and for me', { id: 'c', conversation: 'c2', ...by('bo') });
+    expect(await client.settled('c')).toMatchObject({ status: 'done' });
+    expect(model.requests).toHaveLength(2);
+    await vi.waitFor(() => expect(callback.received).toHaveLength(3), { timeout: 10_000 });
+  });
+
+  test('pairing through the API: a stranger is listed, approved, answered, and taken back', async () => {
+    const { client, api } = await setUp(backend, { access: { direct: 'pairing' } });
+    const ann = { body: { sender: { id: 'ann', name: 'Ann' } } };
+    expect((await client.send('hello', { id: 'a', ...ann })).reply?.text).toMatch(/\/approve [A-Z2-9]{8}/);
+    const { body } = await api('pairings');
+    expect(body).toMatchObject({
+      items: [{ account: 'webhook', person: 'ann', name: 'Ann', state: 'waiting' }],
+    });
+    const [{ code }] = body['items'] as [{ code: string }];
+    expect(await api('pairings/NOSUCH/approve', 'POST')).toMatchObject({ status: 404 });
+    expect(await api(`pairings/${code}/approve`, 'POST')).toMatchObject({ body: { state: 'approved' } });
+    await client.send('hello again', { id: 'b', ...ann });
+    expect(await client.settled('b')).toMatchObject({ status: 'done' });
+    expect(await api(`pairings/${code}`, 'DELETE')).toMatchObject({ status: 200 });
+    expect((await client.send('and again', { id: 'c', ...ann })).reply?.text).toMatch(/\/approve/);
+  });
+});
