@@ -50,7 +50,7 @@ export function readContent(type: string, json: string, mentions: Mention[], bot
       const { data } = textSchema.safeParse(body);
       if (!data) break;
       const mentionsAll = data.text.includes(ALL);
-      return { ...empty, text: withNames(data.text, mentions, botOpenId), mentionsAll };
+      return { ...empty, text: withNames(data.text, mentions, botOpenId).trim(), mentionsAll };
     }
     case 'post':
       return readPost(body, mentions, botOpenId) ?? { ...empty, text: '(a message that could not be read)' };
@@ -120,16 +120,14 @@ function unwrapLocale(body: unknown): unknown {
 /** Replaces every key by `@name`; the bot's own is taken out. */
 function withNames(text: string, mentions: Mention[], botOpenId: string): string {
   // Whole keys: @_user_1 is also the beginning of @_user_10.
-  return text
-    .replaceAll(
-      /(\s?)(@_(?:user_\d+|all))(?!\d)([ \t]?)/g,
-      (_found, before: string, key: string, after: string) => {
-        const name = nameOf(key, '', mentions, botOpenId);
-        if (name !== '') return `${before}${name}${after}`;
-        return before === '\n' || (before && after) ? before : '';
-      },
-    )
-    .trim();
+  return text.replaceAll(
+    /(\s?)(@_(?:user_\d+|all))(?!\d)([ \t]?)/g,
+    (_found, before: string, key: string, after: string) => {
+      const name = nameOf(key, '', mentions, botOpenId);
+      if (name !== '') return `${before}${name}${after}`;
+      return before === '\n' || (before && after) ? before : '';
+    },
+  );
 }
 
 function nameOf(key: string, given: string, mentions: Mention[], botOpenId: string): string {

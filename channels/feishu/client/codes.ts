@@ -20,7 +20,7 @@ export type CodeKind =
   /** The card streams no more. */
   | 'closed';
 
-export const CODES: Record<number, CodeKind> = {
+const CODES: Record<number, CodeKind> = {
   230020: 'rate_limit',
   11232: 'rate_limit',
   99991400: 'rate_limit',
