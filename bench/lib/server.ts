@@ -67,6 +67,8 @@ export interface ServerOptions {
   nodeArgs?: string[];
 }
 
+/** Those of `npm start`. */
+const NODE_FLAGS = ['--max-semi-space-size=16'];
 const KEY = 'benchmark-key-of-the-webhook';
 
 export async function startServer(options: ServerOptions): Promise<BenchServer> {
@@ -88,7 +90,7 @@ export async function startServer(options: ServerOptions): Promise<BenchServer> 
   const started = performance.now();
   const [command, args] = options.npm
     ? ['npm', ['start', '--silent']]
-    : [process.execPath, [...(options.nodeArgs ?? []), join(root, 'scripts', 'start.mjs')]];
+    : [process.execPath, [...NODE_FLAGS, ...(options.nodeArgs ?? []), join(root, 'scripts', 'start.mjs')]];
   const child = spawn(command, args, {
     stdio: ['ignore', out, out],
     cwd: root,

@@ -22,7 +22,7 @@ export async function runProgram(entry, args, { dev = false } = {}) {
     await import(pathToFileURL(file).href);
     return;
   }
-  runChild(node, [file, ...args]);
+  runChild(node, [...process.execArgv, file, ...args]);
 }
 
 function runChild(node, args) {

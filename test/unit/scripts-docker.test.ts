@@ -121,7 +121,7 @@ describe('Dockerfile', () => {
       instructions.findIndex((line) => line.startsWith('ENTRYPOINT')),
     );
     expect(all('HEALTHCHECK').join()).toContain('/healthz');
-    expect(all('ENTRYPOINT')).toEqual(['ENTRYPOINT ["node", "src/main.ts"]']);
+    expect(all('ENTRYPOINT')).toEqual(['ENTRYPOINT ["node", "--max-semi-space-size=16", "src/main.ts"]']);
   });
 
   it('has a health check that is a program', () => {
