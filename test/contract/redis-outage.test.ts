@@ -342,5 +342,12 @@ describe('Redis storage without Redis', () => {
     const warnings = bad.lines.filter((line) => line.startsWith('warn'));
     expect(warnings).toHaveLength(2);
     expect(warnings.join('\n')).toMatch(/noeviction[\s\S]*appendonly/);
+
+    const lazy = recordingLog();
+    const lossy = await open(await start({ args: ['--appendfsync', 'no'] }), { log: lazy });
+    await lossy.check();
+    expect(lazy.lines.filter((line) => line.startsWith('warn'))).toEqual([
+      expect.stringContaining('appendfsync'),
+    ]);
   });
 });

@@ -25,6 +25,24 @@ export function createCheck({ call, address }: Connections, log: Logger): () => 
         {},
         'Redis loses acknowledged messages when it crashes: set appendonly to yes, appendfsync to always',
       );
+    } else await lookAtFsync();
+  }
+
+  async function lookAtFsync(): Promise<void> {
+    // Hosted services may not let anybody ask.
+    const [, fsync] = await call(async (client) => {
+      return (await client.config('GET', 'appendfsync')) as string[];
+    }).catch(() => []);
+    if (fsync === 'no') {
+      log.warn(
+        { appendfsync: fsync },
+        'Redis loses acknowledged messages when its machine crashes: set appendfsync to always, or to everysec',
+      );
+    } else if (fsync === 'everysec') {
+      log.info(
+        { appendfsync: fsync },
+        "Redis may lose a second's acknowledged messages when its machine crashes; appendfsync always keeps all",
+      );
     }
   }
 
