@@ -30,7 +30,9 @@ describe('a configuration', () => {
     expect(config.server).toMatchObject({ host: '127.0.0.1', port: 3000 });
     expect(config.storage.url).toBe('');
     expect(Object.keys(config.models)).toEqual(['openai', 'anthropic', 'demo']);
-    expect(Object.keys(config.channels)).toEqual(['web', 'webhook']);
+    // Feishu is there, and off until it has an app id.
+    expect(Object.keys(config.channels)).toEqual(['web', 'webhook', 'feishu']);
+    expect(config.channels['feishu']).toMatchObject({ app_id: '' });
   });
 
   it('merges maps and replaces lists', async () => {
