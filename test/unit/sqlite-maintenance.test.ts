@@ -10,7 +10,9 @@ import type { Database } from '../../src/storage/sqlite/database.ts';
 import { createMaintenance } from '../../src/storage/sqlite/maintenance.ts';
 import type { Maintenance, MaintenanceOptions } from '../../src/storage/sqlite/maintenance.ts';
 import { createMessageIndex } from '../../src/storage/sqlite/message-index.ts';
+import { createNotes } from '../../src/storage/sqlite/notes.ts';
 import { createOutbox } from '../../src/storage/sqlite/outbox.ts';
+import { createPreferences } from '../../src/storage/sqlite/preferences.ts';
 import { createReader } from '../../src/storage/sqlite/reader.ts';
 import { createStore } from '../../src/storage/sqlite/store.ts';
 import {
@@ -71,6 +73,26 @@ describe('maintenance of the embedded store', () => {
     const { lease } = await claimed(store, conversation, `r${n}`);
     await store.commit(lease, merge({ entries: [userEntry(`r${n}`, 'q'), userEntry(`r${n}`, 'a')] }));
   };
+
+  it('forgets context notes beyond the dedupe window, and what was chosen with its conversation', async () => {
+    const notes = createNotes(db);
+    const preferences = createPreferences(db);
+    const { store } = parts();
+    for (let n = 0; n < 25; n += 1)
+      await notes.add('acct:g', { id: `n${n}`, at: 1, sender: { id: 'u' }, text: 'x' }, 100);
+    for (const conversation of ['acct:old', 'acct:busy']) {
+      await run(store, conversation, 1);
+      await preferences.set(conversation, { model: 'big' });
+    }
+    await store.append(inbound('acct:busy', 'm2'));
+    await later();
+    await maintain({ dedupeMs: LONG_MS }).run();
+    expect([count('notes'), count('preferences')]).toEqual([25, 2]);
+    await maintain({ historyTtlMs: 1 }).run();
+    expect(await notes.list('acct:g')).toEqual([]);
+    expect(await preferences.get('acct:old')).toEqual({});
+    expect(await preferences.get('acct:busy')).toEqual({ model: 'big' });
+  });
 
   it('forgets messages that were answered beyond the dedupe window; those that wait stay', async () => {
     const { store, reader, index } = parts();
