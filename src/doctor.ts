@@ -225,8 +225,11 @@ async function* checkChannels(config: Config): AsyncGenerator<Finding> {
       continue;
     }
     try {
-      await createChannels({ [account]: settings }, detached);
-      yield { state: 'ok', part, text: wayIn(config, account, settings) };
+      const channel = (await createChannels({ [account]: settings }, detached)).get(account);
+      const told = await channel?.check?.();
+      await channel?.stop();
+      if (told) yield* told.map(({ state, text }) => ({ state, part, text }));
+      else yield { state: 'ok', part, text: wayIn(config, account, settings) };
     } catch (error) {
       yield { state: 'wrong', part, text: reasonOf(error) };
     }

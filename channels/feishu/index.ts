@@ -6,6 +6,7 @@ import { AppError } from '../../src/domain/errors.ts';
 import type { Accept, Channel, ChannelMemory, ChannelStatus } from '../../src/ports/channel.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Logger } from '../../src/ports/log.ts';
+import { checkApp } from './check.ts';
 import { createApi } from './client/api.ts';
 import { createConnection, type Connection } from './client/connection.ts';
 import { createInbound } from './inbound.ts';
@@ -139,6 +140,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
       state = { state: 'stopped' };
     },
     status: () => state,
+    check: () => checkApp(api, settings),
     deliver: outbound.deliver,
     live: live.view,
     ...(settings.mode === 'webhook' ? { receive: createReceiver({ settings, handlers, log, now }) } : {}),

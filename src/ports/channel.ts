@@ -106,6 +106,8 @@ export interface Channel {
   status(): ChannelStatus;
   /** Absent: people see nothing until the answer is delivered. */
   live?: LiveView;
+  /** For the doctor: what the platform says of the account, and what to do. Works without start(); never rejects. */
+  check?(): Promise<{ state: 'ok' | 'note' | 'wrong'; text: string }[]>;
   /** Takes what the platform pushes over HTTP, after checking that it is the platform. Never rejects. */
   receive?(request: PushRequest): Promise<PushAnswer>;
   /** The platform's ids of this account itself, once known: no account of this server answers what they write. */

@@ -1,5 +1,6 @@
 // Feishu on the whole server and both backends: from a mention in a group, through a run with a tool, to one answer in the
 // thread; with redeliveries, kill -9 at bad moments, streaming, and messages that are taken back.
+import { createCipheriv, createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -172,6 +173,43 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
     resolve();
     expect(feishu.seen('oc_chat')[0]).not.toContain('too late');
   });
+});
+
+test('webhook mode: signed events are taken, others are not, and the server goes on', async () => {
+  const feishu = track(await startFeishuServer());
+  const model = track(await startModelServer());
+  const app = { type: 'feishu', app_id: APP_ID, app_secret: APP_SECRET, domain: feishu.url };
+  const config = withModel(model.openaiUrl, {
+    channels: { team: { ...app, mode: 'webhook', encrypt_key: 'key', streaming: false } },
+  });
+  const server = track(await startServer({ config }));
+  await server.line(/the bot is known/);
+  const post = (body: string, headers: Record<string, string> = {}) =>
+    fetch(`${server.url}/channels/team/events`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+    });
+  const iv = randomBytes(16);
+  const cipher = createCipheriv('aes-256-cbc', createHash('sha256').update('key').digest(), iv);
+  const event = JSON.stringify(messageEvent({ text: 'hello' }));
+  const body = JSON.stringify({
+    encrypt: Buffer.concat([iv, cipher.update(event), cipher.final()]).toString('base64'),
+  });
+  const timestamp = String(Math.floor(Date.now() / 1000));
+  const signature = createHash('sha256').update(`${timestamp}noncekey${body}`).digest('hex');
+  const headers = {
+    'x-lark-request-timestamp': timestamp,
+    'x-lark-request-nonce': 'nonce',
+    'x-lark-signature': signature,
+  };
+  for (const attack of ['{', '[]', '{"encrypt":"AAAA"}', event, body, `{"encrypt":"${'A'.repeat(99)}"}`])
+    expect((await post(attack)).status).toBe(401);
+  expect((await post('x'.repeat(2_000_000))).status).toBe(413);
+  expect((await post(body, headers)).status).toBe(200);
+  expect((await post(body, headers)).status).toBe(200);
+  await vi.waitFor(() => expect(feishu.seen('oc_chat')).toEqual(['echo: hello']), PATIENCE);
+  expect((await fetch(`${server.url}/channels/web/events`, { method: 'POST' })).status).toBe(404);
 });
 
 describe('when cards fail', () => {

@@ -83,6 +83,8 @@ export interface FeishuServer {
   /** Messages of people, for quotes. */
   quotes: Map<string, { text: string; sender: string }>;
   files: Map<string, Buffer>;
+  /** Granted to the app. */
+  scopes: Set<string>;
   uploads: { path: string; size: number }[];
   /** Resolves with the connection's acknowledgement code once it came. `parts`: fragments. */
   push(event: Json, options?: { parts?: number }): Promise<number>;
@@ -175,6 +177,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
   const quotes = new Map<string, { text: string; sender: string }>();
   const files = new Map<string, Buffer>();
   const uploads: { path: string; size: number }[] = [];
+  const scopes = new Set<string>();
   const failures: (Failure & { method: string; path: RegExp; left: number })[] = [];
   const holds: { method: string; path: RegExp; released: Promise<void> }[] = [];
   const tokens = new Set<string>();
@@ -240,6 +243,8 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     let found: string[] | undefined;
     if (path === '/bot/v3/info')
       return { bot: { open_id: BOT_OPEN_ID, app_name: 'Lane', activate_status: 2 } };
+    if (path === '/application/v6/scopes')
+      return { data: { scopes: [...scopes].map((scope_name) => ({ scope_name, grant_status: 1 })) } };
     if (method === 'POST' && path === '/im/v1/messages') {
       if (query.get('receive_id_type') !== 'chat_id') throw new Refused(99992402, 'receive_id_type');
       return { data: send(String(body['receive_id']), body) };
@@ -444,6 +449,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     names,
     quotes,
     files,
+    scopes,
     uploads,
     async push(event, { parts = 1 } = {}) {
       const { message } = event['event'] as { message?: { message_id: string; chat_id: string } };

@@ -417,6 +417,25 @@ describe('answers out', () => {
   });
 });
 
+describe('the doctor', () => {
+  test('is told which scopes are missing', async () => {
+    const { server, channel } = await setUp();
+    for (const scope of ['im:message.p2p_msg:readonly', 'im:message', 'im:resource'])
+      server.scopes.add(scope);
+    const told = (await channel.check?.()) ?? [];
+    const missing = told.filter(({ state }) => state === 'wrong').map(({ text }) => text);
+    expect(missing).toEqual([expect.stringContaining('im:message.group_at_msg:readonly')]);
+    expect(told.some(({ text }) => text.includes('cardkit:card:write'))).toBe(true);
+  });
+
+  test('is told that the credentials are wrong', async () => {
+    const { channel } = await setUp({ app_secret: 'a-wrong-secret' });
+    const told = (await channel.check?.()) ?? [];
+    expect(told).toMatchObject([{ state: 'wrong' }]);
+    expect(JSON.stringify(told)).not.toContain('a-wrong-secret');
+  });
+});
+
 describe('several apps', () => {
   test('keep their tokens and connections apart', async () => {
     const one = await setUp();

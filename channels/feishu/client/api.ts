@@ -23,6 +23,8 @@ export interface Target {
 export interface FeishuApi {
   /** The bot itself. */
   bot(): Promise<{ openId: string; name: string }>;
+  /** Scopes that were granted to the app. */
+  scopes(): Promise<Set<string>>;
   /** Sends once for each `uuid` within an hour; resolves with the message that is there, and its type. */
   send(target: Target, content: Content, uuid: string): Promise<{ id: string; type?: string }>;
   /** Replaces a card that was sent as a message. */
@@ -72,6 +74,9 @@ const sentSchema = z.object({
   data: z.object({ message_id: z.string(), msg_type: z.string().optional() }),
 });
 const botSchema = z.object({ bot: z.object({ open_id: z.string(), app_name: z.string().default('') }) });
+const scopesSchema = z.object({
+  data: z.object({ scopes: z.array(z.object({ scope_name: z.string(), grant_status: z.number() })) }),
+});
 const itemsSchema = z.object({
   data: z.object({
     items: z.array(
@@ -147,6 +152,10 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
     async bot() {
       const { bot } = await call(botSchema, 'GET', '/bot/v3/info');
       return { openId: bot.open_id, name: bot.app_name };
+    },
+    async scopes() {
+      const { data } = await call(scopesSchema, 'GET', '/application/v6/scopes');
+      return new Set(data.scopes.filter((one) => one.grant_status === 1).map((one) => one.scope_name));
     },
     async send({ chat, replyTo, thread }, { type, json }, uuid) {
       const message = { msg_type: type, content: json, uuid };
