@@ -68,17 +68,14 @@ async function inOrder(run: Run, calls: readonly Call[], slots: (Finished | unde
   let started = false;
   for (const [n, call] of calls.entries()) {
     if (slots[n]) continue;
-    if (started && (await fetchSteering(run))) return true;
     run.abort.check();
+    if (started && (await fetchSteering(run))) return true;
     started = true;
     // A hook may think for long: what is known until here must not wait for it.
     if (run.options.hooks?.beforeToolCall) await write(run);
     const preparing = prepare(run, call);
     const prepared = preparing instanceof Promise ? await preparing : preparing;
-    if (!prepared.refused) {
-      await write(run, startEntry(call));
-      run.abort.check();
-    }
+    if (!prepared.refused) await write(run, startEntry(call));
     const result = finalize(run, prepared, prepared.refused ?? (await execute(run, prepared)));
     slots[n] = result;
     run.unwritten.push(resultEntry(result));
@@ -89,10 +86,10 @@ async function inOrder(run: Run, calls: readonly Call[], slots: (Finished | unde
 
 /** Prepared in order, executed together; `end` events as they finish. */
 async function inParallel(run: Run, calls: readonly Call[], slots: (Finished | undefined)[]): Promise<void> {
+  run.abort.check();
   const prepared: [number, Prepared][] = [];
   for (const [n, call] of calls.entries()) {
     if (slots[n]) continue;
-    run.abort.check();
     const item = await prepare(run, call);
     prepared.push([n, item]);
     if (item.refused) {
@@ -103,7 +100,6 @@ async function inParallel(run: Run, calls: readonly Call[], slots: (Finished | u
     }
   }
   await write(run);
-  run.abort.check();
   await Promise.all(
     prepared.map(async ([n, item]) => {
       if (item.refused) return;

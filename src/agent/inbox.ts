@@ -8,7 +8,8 @@ export async function fetchSteering(run: Run): Promise<boolean> {
   if (run.heldSteering.length === 0) {
     const { hooks, steering } = run.options;
     const prompts = await (hooks?.getSteering?.(steering) ?? steering());
-    if (prompts.length > 0) run.heldSteering.push(...prompts);
+    // What came before them is shown before them, follow-up or not.
+    if (prompts.length > 0) run.heldSteering.push(...run.heldFollowUp.splice(0), ...prompts);
   }
   return run.heldSteering.length > 0;
 }

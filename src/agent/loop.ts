@@ -46,7 +46,7 @@ export async function loop(run: Run, answered: boolean): Promise<End> {
 
 /** After an answer: messages that came meanwhile make the run go on, while it may take another turn. */
 async function goesOn(run: Run): Promise<boolean> {
-  if (run.turn >= run.options.settings.max_steps)
+  if (run.abort.cancelled() || run.turn >= run.options.settings.max_steps)
     return run.heldSteering.length + run.heldFollowUp.length > 0;
   if (await fetchSteering(run)) takeSteering(run);
   else if (!(await takeFollowUp(run))) return false;

@@ -19,7 +19,7 @@ export function repair(messages: readonly Message[], ids: CallIds = new Map()): 
     if (message.role === 'assistant') {
       // Vendors want the user to begin.
       if (out.length === 0) continue;
-      const cleaned = withoutEmptyText(message.content);
+      const cleaned = sayable('assistant', message.content);
       if (cleaned.length === 0) continue;
       if (open.length > 0) appendTo(out, { role: 'user', content: open.map(missing) });
       open = openCalls(cleaned, ids);
@@ -65,7 +65,7 @@ const missing = ({ call }: OpenCall): ToolResultBlock => ({
 
 /** A user message's content with one result for each open call, in order, then the rest; results of no call are dropped. */
 function paired(content: Block[], open: readonly OpenCall[]): Block[] {
-  const clean = withoutEmptyText(content);
+  const clean = sayable('user', content);
   if (isPaired(clean, open)) return clean;
   const results = clean.filter(isResult);
   const taken = open.map((entry) => {
@@ -84,9 +84,14 @@ function isPaired(content: readonly Block[], open: readonly OpenCall[]): boolean
   return content.length >= open.length && content.every(matches);
 }
 
-function withoutEmptyText(content: Block[]): Block[] {
-  const isEmpty = (block: Block) => block.type === 'text' && block.text === '';
-  return content.some(isEmpty) ? content.filter((block) => !isEmpty(block)) : content;
+/** Without empty text, and without what the role cannot say. */
+function sayable(role: Message['role'], content: Block[]): Block[] {
+  const isSayable = (block: Block) => {
+    if (block.type === 'text') return block.text !== '';
+    if (block.type === 'tool_result') return role === 'user';
+    return role === 'assistant' || (block.type !== 'tool_use' && block.type !== 'thinking');
+  };
+  return content.every(isSayable) ? content : content.filter(isSayable);
 }
 
 /** The calls of a message, under ids that no call before has. */

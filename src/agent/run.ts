@@ -146,7 +146,7 @@ export async function ask<T>(run: Run, hook: string, call: () => T | Promise<T>)
   }
 }
 
-export const isStop = (error: unknown): error is Stop =>
+const isStop = (error: unknown): error is Stop =>
   error instanceof Cancelled || error instanceof RunInterrupted;
 
 export function addUsage(run: Run, usage: Usage | undefined): void {

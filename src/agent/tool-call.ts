@@ -1,13 +1,13 @@
 // One tool call: prepare → execute → finalize. Whatever happens in it, a result comes out, paired by the call's id.
 import { textOf, type ToolResultBlock } from '../domain/messages.ts';
 import { fail, type Tool, type ToolResult } from '../ports/tool.ts';
-import { Cancelled, type Stop } from './abort.ts';
+import { Cancelled, RunInterrupted, type Stop } from './abort.ts';
 import type { Call } from './assistant.ts';
 import { CallContext } from './call-context.ts';
 import type { BreakerRecord } from './breakers.ts';
-import { ask, emit, isStop, type Run } from './run.ts';
+import { ask, emit, type Run } from './run.ts';
 import { truncateContent } from './truncate.ts';
-import { CANCELLED_DURING, timedOut } from './wording.ts';
+import { CANCELLED_BEFORE, CANCELLED_DURING, timedOut } from './wording.ts';
 
 export interface Prepared {
   call: Call;
@@ -49,7 +49,8 @@ async function blocked(run: Run, call: Call): Promise<string | undefined> {
     const verdict = answer instanceof Promise ? await run.abort.race(answer) : answer;
     return verdict?.block ? (verdict.reason ?? 'This call is not allowed.') : undefined;
   } catch (error) {
-    if (isStop(error)) throw error;
+    if (error instanceof Cancelled) return CANCELLED_BEFORE;
+    if (error instanceof RunInterrupted) throw error;
     log.error({ error, tool: call.block.name }, 'the hook beforeToolCall failed: the call is blocked');
     return 'This call is not allowed: it could not be checked.';
   }
@@ -92,6 +93,7 @@ export function runTool(
   startedMs: number,
 ): Promise<ToolResult> {
   const { abort, deadlines, options } = run;
+  if (abort.cancelled()) return Promise.resolve(fail(CANCELLED_BEFORE));
   const { promise, resolve, reject } = Promise.withResolvers<ToolResult>();
   const context = new CallContext(run, callId);
   const timeoutMs = tool.timeoutMs ?? options.settings.tool_timeout_ms;

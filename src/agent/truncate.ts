@@ -14,6 +14,9 @@ export function truncateText(text: string, maxChars: number, headShare = HEAD_SH
   return text.slice(0, pairStart(text, head)) + note + text.slice(pairEnd(text, text.length - tail));
 }
 
+/** Smaller pieces of a text are not worth keeping. */
+const LEAST_CHARS = 100;
+
 type Content = string | (TextBlock | ImageBlock)[];
 
 /** All text of a tool's result together is at most maxChars; pictures stay. Returns the same object if nothing is cut. */
@@ -25,7 +28,8 @@ export function truncateContent(content: Content, maxChars: number): Content {
   let room = maxChars;
   return content.flatMap((block): Content & object => {
     if (block.type !== 'text') return [block];
-    if (room <= 0) return [];
+    // What is left would hold little more than the note.
+    if (block.text.length > room && room < LEAST_CHARS) return [];
     const text = truncateText(block.text, room);
     room -= text.length;
     return [{ ...block, text }];

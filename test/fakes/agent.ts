@@ -184,10 +184,15 @@ export interface PlayOptions extends Partial<Omit<AgentOptions, 'settings' | 'pr
   prompts?: (string | AgentPrompt)[];
   settings?: DeepPartial<AgentSettings>;
   /** Called with each event as it comes. */
-  onEvent?: (event: RunEvent) => void;
+  onEvent?: (event: RunEvent, controls: Controls) => void;
 }
 
-export interface Play {
+export interface Controls {
+  cancel(): void;
+  interrupt(reason: string): void;
+}
+
+export interface Play extends Controls {
   result: Promise<AgentResult>;
   events: RunEvent[];
   /** Each write, in order. */
@@ -195,8 +200,6 @@ export interface Play {
   logs: LogLine[];
   model: ScriptedModel;
   clock: ManualClock;
-  cancel(): void;
-  interrupt(reason: string): void;
 }
 
 export const user = (text: string): Message => ({ role: 'user', content: [{ type: 'text', text }] });
@@ -219,6 +222,10 @@ export function start(options: PlayOptions = {}): Play {
   const writes: JournalEntry[][] = [];
   const { log, lines: logs } = recordingLog();
   const clock = (more.clock as ManualClock | undefined) ?? manualClock();
+  const controls: Controls = {
+    cancel: () => controller.abort('cancel'),
+    interrupt: (reason) => controller.abort(reason),
+  };
   const result = runAgent({
     messages: [],
     system: 'You are a test.',
@@ -235,7 +242,7 @@ export function start(options: PlayOptions = {}): Play {
     signal: controller.signal,
     emit: (event) => {
       events.push(structuredClone(event));
-      onEvent?.(event);
+      onEvent?.(event, controls);
     },
     journal: async (entries) => {
       writes.push(structuredClone(entries));
@@ -258,8 +265,7 @@ export function start(options: PlayOptions = {}): Play {
     logs,
     model,
     clock,
-    cancel: () => controller.abort('cancel'),
-    interrupt: (reason) => controller.abort(reason),
+    ...controls,
   };
 }
 
