@@ -31,7 +31,8 @@ export function createCheck({ call, address }: Connections, log: Logger): () => 
   async function lookAtFsync(): Promise<void> {
     // Hosted services may not let anybody ask.
     const [, fsync] = await call(async (client) => {
-      return (await client.config('GET', 'appendfsync')) as string[];
+      const reply: unknown = await client.config('GET', 'appendfsync');
+      return Array.isArray(reply) ? reply : [];
     }).catch(() => []);
     if (fsync === 'no') {
       log.warn(

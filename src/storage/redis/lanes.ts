@@ -69,14 +69,19 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     throw new DelayedError();
   }
 
+  /** Redis' clock less this process's monotonic one, as last seen. */
+  let offsetMs: number | undefined;
+
   /** By Redis' clock: a job that was put off while this machine's clock was ahead would wait for as long as it was. */
   async function serverNow(): Promise<number> {
     try {
       const [seconds, micros] = await connections.call((client) => client.time());
-      return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+      const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+      offsetMs = now - performance.now();
+      return now;
     } catch {
       // Redis is away: moving the job waits for it, and tells if it can't.
-      return Date.now();
+      return offsetMs === undefined ? Date.now() : Math.round(offsetMs + performance.now());
     }
   }
 
@@ -149,6 +154,7 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     return {
       async ready() {
         await within(timeoutMs, bull.waitUntilReady());
+        await serverNow();
       },
       async close(graceMs: number) {
         const closed = bull.close();

@@ -18,9 +18,19 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
 
   const server = createServer((client) => {
     const upstream = connect(targetPort, '127.0.0.1');
-    /** When the last delayed chunk goes out, and how many wait: those after them do not overtake. */
-    let releaseAt = 0;
-    let waiting = 0;
+    /** Replies that are held back, first come first out: one timer, since several may end in another order. */
+    const held: { chunk: Buffer; releaseAt: number }[] = [];
+    const release = (): void => {
+      while (held[0] && held[0].releaseAt <= performance.now()) client.write(held.shift()!.chunk);
+      if (held[0]) wait(held[0].releaseAt - performance.now());
+    };
+    const wait = (ms: number): void => {
+      const timer = setTimeout(() => {
+        timers.delete(timer);
+        release();
+      }, ms);
+      timers.add(timer);
+    };
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.setNoDelay(true);
@@ -34,19 +44,12 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     }
     client.on('data', (chunk) => upstream.write(chunk));
     upstream.on('data', (chunk) => {
-      const now = performance.now();
-      if (delayMs === 0 && waiting === 0) {
+      if (delayMs === 0 && held.length === 0) {
         client.write(chunk);
         return;
       }
-      releaseAt = Math.max(releaseAt, now + delayMs);
-      waiting++;
-      const timer = setTimeout(() => {
-        timers.delete(timer);
-        waiting--;
-        client.write(chunk);
-      }, releaseAt - now);
-      timers.add(timer);
+      held.push({ chunk, releaseAt: performance.now() + delayMs });
+      if (held.length === 1) wait(delayMs);
     });
   });
   server.listen(0, '127.0.0.1');
