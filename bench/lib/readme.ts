@@ -12,5 +12,5 @@ export async function writeBlock(file: string, block: string): Promise<void> {
   const from = text.indexOf(START);
   const to = text.indexOf(END);
   if (from === -1 || to < from) throw new Error(`${file} has no ${START} … ${END}: nothing was written`);
-  await writeFile(path, `${text.slice(0, from + START.length)}\n${block.trim()}\n${text.slice(to)}`);
+  await writeFile(path, `${text.slice(0, from + START.length)}\n\n${block.trim()}\n\n${text.slice(to)}`);
 }
