@@ -6,7 +6,7 @@ import { writeBlock } from './lib/readme.ts';
 import { figure } from './lib/stats.ts';
 import { type Backend, measure, type Plan, type Sequential, type ServerFigures } from './server-measure.ts';
 
-const FULL: Plan = { starts: 5, warmUp: 400, rounds: 3, sequential: 300, atOnce: 2600, bareCalls: 1000 };
+const FULL: Plan = { starts: 5, warmUp: 1000, rounds: 3, sequential: 300, atOnce: 2400, bareCalls: 1000 };
 const QUICK: Plan = { starts: 1, warmUp: 5, rounds: 1, sequential: 10, atOnce: 40, bareCalls: 20 };
 
 interface Row {
