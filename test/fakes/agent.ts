@@ -140,7 +140,7 @@ export interface ManualClock extends Clock {
   sleepers(): number;
 }
 
-export function manualClock(startMs = 1_700_000_000_000): ManualClock {
+function manualClock(startMs = 1_700_000_000_000): ManualClock {
   let now = startMs;
   const waiting = new Set<{ atMs: number; wake: () => void }>();
   return {

@@ -1,16 +1,22 @@
-// A thread of its own for what strangers' files do to parsers: HTML → Markdown, PDF → text. convert.ts starts it and ends it.
-import { parentPort, workerData } from 'node:worker_threads';
-import type { Conversion } from './convert.ts';
+// A process of its own for what strangers' files do to parsers: HTML → Markdown, PDF → text. convert.ts starts it, gives it
+// one input, and kills it.
+import type { Conversion, ConversionAnswer, Converted } from './convert.ts';
 
 const MAX_PDF_PAGES = 300;
 
-const input = workerData as Conversion;
-const output = input.kind === 'html' ? await fromHtml(input.text, input.base) : await fromPdf(input.body);
-// A thread's port, not a window.
-// oxlint-disable-next-line unicorn/require-post-message-target-origin
-parentPort?.postMessage(output);
+process.once('message', (input: Conversion) => {
+  const conversion = input.kind === 'html' ? fromHtml(input.text, input.base) : fromPdf(input.body);
+  conversion.then(
+    (converted) => answer({ converted }),
+    (error: unknown) => answer({ error: error instanceof Error ? error.message : String(error) }),
+  );
+});
 
-async function fromHtml(html: string, base: string): Promise<{ title: string; text: string }> {
+function answer(message: ConversionAnswer): void {
+  process.send?.(message, () => process.exit(0));
+}
+
+async function fromHtml(html: string, base: string): Promise<Converted> {
   const { default: Turndown } = await import('turndown');
   const turndown = new Turndown({
     headingStyle: 'atx',
@@ -84,7 +90,7 @@ function absolute(href: string | null, base: string): string | undefined {
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url.href : undefined;
 }
 
-async function fromPdf(body: Uint8Array): Promise<{ title: string; text: string }> {
+async function fromPdf(body: Uint8Array): Promise<Converted> {
   const { getDocumentProxy, getMeta } = await import('unpdf');
   const pdf = await getDocumentProxy(body, { verbosity: 0 });
   const pages: string[] = [];
