@@ -6,7 +6,7 @@ import type { Tool } from '../ports/tool.ts';
 import { parseArguments } from './arguments.ts';
 import type { Run } from './run.ts';
 import { truncateThinking } from './truncate.ts';
-import { checkArguments, schemaProblem } from './validate.ts';
+import { checkArguments } from './validate.ts';
 import { unknownTool } from './wording.ts';
 
 /** A call on its way. `problem`: why it cannot be made, for the model. */
@@ -68,14 +68,14 @@ export function checkCall(run: Run, block: ToolUseBlock, repaired = false): Call
   const key = JSON.stringify(block.input);
   const tool = run.tools.get(block.name);
   if (!tool) return { block, key, args: {}, problem: unknownTool(block.name, run.tools.keys()) };
-  const problem = schemaProblem(tool);
-  if (problem !== undefined) {
+  const checked = checkArguments(tool, block.input, repaired);
+  if (!checked.ok) return { block, key, tool, args: {}, problem: checked.message };
+  if (checked.unchecked !== undefined) {
+    const { name } = tool;
     run.options.log.warn(
-      { tool: tool.name, problem },
+      { tool: name, problem: checked.unchecked },
       'the schema of this tool is unusable: its arguments go unchecked',
     );
   }
-  const checked = checkArguments(tool, block.input, repaired);
-  if (!checked.ok) return { block, key, tool, args: {}, problem: checked.message };
   return { block, key, tool, args: checked.args };
 }

@@ -1,8 +1,8 @@
 // One call of the model: the request, the stream, and its end as a value. Cancelling is felt here at once, whatever the
 // client does; text that had arrived is not lost.
 import type { Message } from '../domain/messages.ts';
-import type { ModelError, ModelEvent, ModelRequest, ReplyBlock } from '../ports/model.ts';
-import { Cancelled, type Stop } from './abort.ts';
+import type { ModelEvent, ModelRequest, ReplyBlock } from '../ports/model.ts';
+import { Cancelled, type Stop, type Waiting } from './abort.ts';
 import { estimateMessages, estimatePrompt } from './context/estimate.ts';
 import { repair } from './pairing.ts';
 import { addUsage, ask, type DeltaSink, type Run } from './run.ts';
@@ -61,64 +61,79 @@ async function withHooks(run: Run, request: ModelRequest): Promise<ModelRequest>
 
 /** The stream's end as a value. Rejects with RunInterrupted only. */
 export function streamReply(run: Run, request: ModelRequest, sink: DeltaSink): Promise<ModelReply> {
-  const { abort, options } = run;
-  const { promise, resolve, reject } = Promise.withResolvers<ModelReply>();
-  const state: StreamState = { text: '', left: false };
-  let grace: AbortController | undefined;
-  const waiting = {
-    stopped(stop: Stop) {
-      if (!(stop instanceof Cancelled)) {
-        state.left = true;
-        reject(stop);
-        return;
-      }
-      grace = new AbortController();
-      options.clock.sleep(GRACE_MS, grace.signal).then(
-        () => {
-          state.left = true;
-          resolve(abortedReply(run, state.text));
-        },
-        () => {
-          // The stream ended within its grace.
-        },
-      );
-    },
-  };
-  abort.add(waiting);
-  pump(run, request, sink, state).then((reply) => {
-    abort.remove(waiting);
-    grace?.abort('ended');
-    resolve(reply.type === 'failed' && abort.signal.aborted ? abortedReply(run, state.text, reply) : reply);
-  }, reject);
-  return promise;
+  const { abort } = run;
+  const stream = new ReplyStream(run);
+  abort.add(stream);
+  read(run, request, sink, stream).then((reply) => stream.ended(reply), stream.reject);
+  return stream.reply;
 }
 
-interface StreamState {
+/** A reply under way: its end, or the run's, whichever comes first. */
+class ReplyStream implements Waiting {
+  readonly reply: Promise<ModelReply>;
   /** Text that has arrived. */
-  text: string;
+  text = '';
   /** Nobody waits any more. */
-  left: boolean;
+  left = false;
+  reject!: (error: unknown) => void;
+  #resolve!: (reply: ModelReply) => void;
+  #grace: AbortController | undefined;
+  #run: Run;
+
+  constructor(run: Run) {
+    this.#run = run;
+    this.reply = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  ended(reply: ModelReply): void {
+    const { abort } = this.#run;
+    abort.remove(this);
+    this.#grace?.abort('ended');
+    const aborted = reply.type === 'failed' && abort.signal.aborted;
+    this.#resolve(aborted ? abortedReply(this.#run, this.text, reply) : reply);
+  }
+
+  stopped(stop: Stop): void {
+    if (!(stop instanceof Cancelled)) {
+      this.left = true;
+      this.reject(stop);
+      return;
+    }
+    this.#grace = new AbortController();
+    this.#run.options.clock.sleep(GRACE_MS, this.#grace.signal).then(
+      () => {
+        this.left = true;
+        this.#resolve(abortedReply(this.#run, this.text));
+      },
+      () => {
+        // The stream ended within its grace.
+      },
+    );
+  }
 }
 
-async function pump(
+async function read(
   run: Run,
   request: ModelRequest,
   sink: DeltaSink,
-  state: StreamState,
+  stream: ReplyStream,
 ): Promise<ModelReply> {
   try {
     for await (const event of run.model.stream(request, run.abort.signal)) {
-      if (state.left) break;
+      if (stream.left) break;
       switch (event.type) {
         case 'text':
-          state.text += event.delta;
+          stream.text += event.delta;
           sink.text(event.delta);
           break;
         case 'thinking':
           sink.thinking(event.delta);
           break;
         case 'reset':
-          state.text = '';
+          stream.text = '';
           sink.reset();
           break;
         default:
@@ -127,23 +142,15 @@ async function pump(
           return event;
       }
     }
-    return failedReply(run, state.text, {
-      kind: 'network',
-      message: 'The stream ended without an end.',
-      retryable: true,
-    });
+    return failedReply(run, stream.text, 'The stream ended without an end.', true);
   } catch (error) {
     // Against the port's contract; the run must survive it all the same.
-    const message = error instanceof Error ? error.message : String(error);
-    return failedReply(run, state.text, {
-      kind: 'network',
-      message: message.slice(0, 500),
-      retryable: false,
-    });
+    return failedReply(run, stream.text, error instanceof Error ? error.message : String(error), false);
   }
 }
 
-function failedReply(run: Run, text: string, error: ModelError): ModelReply {
+function failedReply(run: Run, text: string, why: string, retryable: boolean): ModelReply {
+  const error = { kind: 'network', message: why.slice(0, 500), retryable } as const;
   return { type: 'failed', stop: 'error', error, content: textContent(text), model: run.model.name };
 }
 
@@ -167,8 +174,9 @@ const WORTH_LEARNING_TOKENS = 200;
 function learn(run: Run, request: ModelRequest, reply: ModelReply): void {
   const { calibration, options } = run;
   const actual = reply.usage?.input ?? 0;
+  if (actual < WORTH_LEARNING_TOKENS) return;
   const now = options.clock.now();
-  if (actual < WORTH_LEARNING_TOKENS || !calibration.due(reply.model, now)) return;
+  if (!calibration.due(reply.model, now)) return;
   const estimated = estimatePrompt(request.system, request.tools) + estimateMessages(request.messages);
   calibration.learn(reply.model, estimated, actual, now);
 }

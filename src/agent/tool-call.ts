@@ -1,13 +1,13 @@
 // One tool call: prepare → execute → finalize. Whatever happens in it, a result comes out, paired by the call's id.
 import { textOf, type ToolResultBlock } from '../domain/messages.ts';
 import { fail, type Tool, type ToolResult } from '../ports/tool.ts';
-import { Cancelled, RunInterrupted, type Stop } from './abort.ts';
+import { Cancelled, RunInterrupted } from './abort.ts';
 import type { Call } from './assistant.ts';
-import { CallContext } from './call-context.ts';
 import type { BreakerRecord } from './breakers.ts';
 import { ask, emit, type Run } from './run.ts';
+import { RunningCall } from './running-call.ts';
 import { truncateContent } from './truncate.ts';
-import { CANCELLED_BEFORE, CANCELLED_DURING, timedOut } from './wording.ts';
+import { CANCELLED_BEFORE } from './wording.ts';
 
 export interface Prepared {
   call: Call;
@@ -31,15 +31,20 @@ export function prepare(run: Run, call: Call): Prepared | Promise<Prepared> {
   emit(run, { type: 'tool_execution_start', call: call.block });
   const startedMs = run.options.clock.now();
   const { record, refusal } = run.breakers.begin(call.block.name, call.key);
-  const prepared = (objection: string | undefined): Prepared => ({
+  const objection = call.problem ?? refusal;
+  const prepared = {
     call,
     record,
     startedMs,
     refused: objection === undefined ? undefined : fail(objection),
-  });
-  const objection = call.problem ?? refusal;
-  if (objection !== undefined || !run.options.hooks?.beforeToolCall) return prepared(objection);
-  return blocked(run, call).then(prepared);
+  };
+  if (objection !== undefined || !run.options.hooks?.beforeToolCall) return prepared;
+  return askBefore(run, prepared);
+}
+
+async function askBefore(run: Run, prepared: Prepared): Promise<Prepared> {
+  const objection = await blocked(run, prepared.call);
+  return objection === undefined ? prepared : { ...prepared, refused: fail(objection) };
 }
 
 async function blocked(run: Run, call: Call): Promise<string | undefined> {
@@ -92,59 +97,10 @@ export function runTool(
   callId: string,
   startedMs: number,
 ): Promise<ToolResult> {
-  const { abort, deadlines, options } = run;
-  if (abort.cancelled()) return Promise.resolve(fail(CANCELLED_BEFORE));
-  const { promise, resolve, reject } = Promise.withResolvers<ToolResult>();
-  const context = new CallContext(run, callId);
-  const timeoutMs = tool.timeoutMs ?? options.settings.tool_timeout_ms;
-  let over = false;
-  const end = (stopReason?: unknown) => {
-    over = true;
-    abort.remove(waiting);
-    deadlines.remove(waiting);
-    context.end(stopReason);
-  };
-  const waiting = {
-    atMs: startedMs + timeoutMs,
-    expired() {
-      end('timeout');
-      resolve(fail(timedOut(timeoutMs)));
-    },
-    stopped(stop: Stop) {
-      end(options.signal.reason);
-      if (stop instanceof Cancelled) resolve(fail(CANCELLED_DURING));
-      else reject(stop);
-    },
-  };
-  const settled = (result: unknown) => {
-    if (over) {
-      options.log.debug({ tool: tool.name }, 'a tool ended after it was stopped');
-      return;
-    }
-    end();
-    resolve(isToolResult(result) ? result : fail(`The tool ${tool.name} gave no usable result.`));
-  };
-  try {
-    tool.execute(args, context).then(settled, (error: unknown) => settled(thrown(tool, error)));
-    abort.add(waiting);
-    if (timeoutMs > 0) deadlines.add(waiting);
-  } catch (error) {
-    settled(thrown(tool, error));
-  }
-  return promise;
-}
-
-const thrown = (tool: Tool, error: unknown): ToolResult =>
-  fail(
-    `The tool ${tool.name} failed: ${error instanceof Error ? error.message || error.name : String(error)}`,
-  );
-
-function isToolResult(value: unknown): value is ToolResult {
-  if (typeof value !== 'object' || value === null) return false;
-  const { status, content } = value as Partial<ToolResult>;
-  return (
-    (status === 'success' || status === 'error') && (typeof content === 'string' || Array.isArray(content))
-  );
+  if (run.abort.cancelled()) return Promise.resolve(fail(CANCELLED_BEFORE));
+  const running = new RunningCall(run, tool, callId, startedMs);
+  running.start(args);
+  return running.result;
 }
 
 /** Records, cuts and announces the result. */
@@ -157,7 +113,7 @@ export function finalize(run: Run, { call, record, startedMs }: Prepared, result
     call_id: call.block.id,
     name: call.block.name,
     result: block,
-    ...(result.display === undefined ? {} : { display: result.display }),
+    display: result.display,
     duration_ms: run.options.clock.now() - startedMs,
     result_chars: textOf(result.content).length,
   });

@@ -3,8 +3,13 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.
 import type { Tool } from '../ports/tool.ts';
 import { isObject } from './arguments.ts';
 
-/** `args` is a copy where something had to be converted. `message` is for the model. */
-export type Checked = { ok: true; args: Record<string, unknown> } | { ok: false; message: string };
+/**
+ * `args` is a copy where something had to be converted. `unchecked`: the schema itself cannot be used, and why. `message`
+ * is for the model.
+ */
+export type Checked =
+  | { ok: true; args: Record<string, unknown>; unchecked?: string }
+  | { ok: false; message: string };
 
 interface Validators {
   strict: ValidateFunction;
@@ -22,16 +27,10 @@ const lenient = new Ajv2020({ ...common, coerceTypes: true });
 
 const compiled = new WeakMap<object, Validators | { unusable: string }>();
 
-/** Why the tool's schema cannot be used, if so: its arguments then go to the tool unchecked. */
-export function schemaProblem(tool: Tool): string | undefined {
-  const validators = validatorsOf(tool);
-  return 'unusable' in validators ? validators.unusable : undefined;
-}
-
 /** `repaired`: keys that the schema doesn't know are then a sign of a wrong guess. */
 export function checkArguments(tool: Tool, args: Record<string, unknown>, repaired: boolean): Checked {
   const validators = validatorsOf(tool);
-  if ('unusable' in validators) return { ok: true, args };
+  if ('unusable' in validators) return { ok: true, args, unchecked: validators.unusable };
   if (repaired && validators.keys) {
     const unknown = Object.keys(args).filter((key) => !validators.keys?.has(key));
     if (unknown.length > 0) {
