@@ -7,7 +7,7 @@ import type { AgentEntry } from './types.ts';
 
 export interface Transcript {
   /** Live: it grows between model calls. */
-  readonly view: readonly Message[];
+  view: readonly Message[];
   readonly entries: readonly AgentEntry[];
   /** Appends a new message to both; `forModel` is seen by the model after it, and not kept. */
   append(entry: AgentEntry, forModel?: Block[]): void;
@@ -24,18 +24,17 @@ export interface Transcript {
 export function createTranscript(): Transcript {
   const entries: AgentEntry[] = [];
   let ids: CallIds = new Map();
-  let view: Message[] = [];
   let injected: { text: string; length: number; last: Message | undefined } | undefined;
+  // Replaced by `show`. Not a getter: each object literal with one gets a hidden class of its own.
+  let view: Message[] = [];
 
   function place(text: string): void {
     injected = { text, length: view.length, last: view.at(-1) };
     appendTo(view, { role: 'user', content: [{ type: 'text', text }] });
   }
 
-  return {
-    get view() {
-      return view;
-    },
+  const transcript: Transcript = {
+    view,
     entries,
     append(entry, forModel) {
       entries.push(entry);
@@ -54,6 +53,7 @@ export function createTranscript(): Transcript {
     show(messages) {
       ids = new Map();
       view = repair(messages, ids);
+      transcript.view = view;
       if (injected) place(injected.text);
     },
     replace(index, message) {
@@ -61,4 +61,5 @@ export function createTranscript(): Transcript {
     },
     callId: (id) => unusedId(id, ids),
   };
+  return transcript;
 }
