@@ -43,9 +43,8 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     defaultJobOptions: {
       removeOnComplete: true,
       removeOnFail: true,
-      // For what fails outside of the handler: moving a job that a failing-over Redis refuses to move.
+      // For what fails outside of the handler: moving a job whose lock was lost. At once: BullMQ's back-off is by this machine's clock.
       attempts: 1_000_000,
-      backoff: { type: 'fixed', delay: BACKOFF_MS },
       stackTraceLimit: 0,
     },
   });
