@@ -11,7 +11,10 @@ export interface ToolSpec {
 
 export interface ModelRequest {
   system: string;
-  /** Valid for every vendor: pairing complete, first message from the user. The client maps, and may merge, roles. */
+  /**
+   * Valid for every vendor: pairing complete, roles alternating, first message from the user. The agent's own list: read it
+   * during the call, neither change nor keep it.
+   */
   messages: Message[];
   /** Sorted by name and frozen for the run. */
   tools: ToolSpec[];

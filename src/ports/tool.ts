@@ -1,4 +1,4 @@
-// Tool: the contract of agent-loop.md. A tool that throws gives an error result with its message; it never ends a run.
+// Tool: see docs/agent-loop.md and docs/writing-a-tool.md. A tool that throws gives an error result with its message; it never ends a run.
 import type { Sender } from '../domain/inbound.ts';
 import type { ImageBlock, TextBlock } from '../domain/messages.ts';
 import type { Logger } from './log.ts';

@@ -392,6 +392,8 @@ describe('"too long"', () => {
     ],
     ['199759 + 8192 > 200000', {}],
     ['try increasing it', {}],
+    ['2026-11-30T10:00:00Z req_20261130 gpt-4.1-2025 (v2.1024): too long', {}],
+    ['the limit is 32768.', { limit: 32_768 }],
   ])('numbers in "%s"', (message, wanted) => {
     expect(numbersIn(message)).toEqual(wanted);
   });

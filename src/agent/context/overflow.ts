@@ -18,9 +18,11 @@ export async function healOverflow(run: Run, reply: ModelReply): Promise<boolean
   const prompt = estimatePrompt(options.system, run.specs);
   const estimated = prompt + estimateMessages(transcript.view);
   const said = reply.type === 'failed' ? numbersIn(reply.error?.message ?? '') : {};
-  if (said.limit !== undefined && said.limit < windowOf(run))
-    run.calibration.learnWindow(model.name, said.limit);
-  const window = windowOf(run);
+  if (said.limit !== undefined && said.limit < windowOf(run)) {
+    // The model that answered may be a fallback, with a window of its own.
+    run.calibration.learnWindow(reply.model, said.limit);
+  }
+  const window = Math.min(windowOf(run), run.calibration.window(reply.model));
   // It was too long: so it has at least as many tokens as the window, whatever the estimate says.
   const factor = Math.max(run.calibration.factor(model.name), (said.requested ?? window) / estimated);
   const free = window - model.maxOutputTokens - prompt * factor;
@@ -56,10 +58,13 @@ function shortenResults({ transcript }: Run, maxChars: number): boolean {
   return shorter;
 }
 
+/** Counts of four digits and more; not parts of dates, times, versions, names or ids. */
+const TOKEN_COUNTS = /(?<![\w.-])\d[\d,_]{3,}(?![\w:-]|\.\d)/gu;
+
 /** Vendors name the window, and most of them also what was sent: two different numbers, or one. */
 export function numbersIn(message: string): { limit?: number; requested?: number } {
   const numbers = new Set(
-    (message.match(/\d[\d,_]{3,}/gu) ?? []).map((text) => Number(text.replaceAll(/[,_]/gu, ''))),
+    (message.match(TOKEN_COUNTS) ?? []).map((text) => Number(text.replaceAll(/[,_]/gu, ''))),
   );
   const [a, b] = [...numbers].sort((x, y) => x - y);
   if (a === undefined || numbers.size > 2) return {};
