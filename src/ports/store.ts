@@ -27,7 +27,7 @@ export type JournalEntry =
    * it twice is harmless, so that this entry may be lost in a power cut.
    */
   | { v: 1; kind: 'tool_start'; call_id: string; idempotent?: boolean }
-  /** Inbound messages (by id) taken into the run at this point. */
+  /** Inbound messages (by id) taken into the run at this point; the first of a journal: those that it started with. */
   | { v: 1; kind: 'steered'; messages: string[] }
   /** Handle of a streamed reply (card id, message id), so that a resumed run takes it over. */
   | { v: 1; kind: 'draft'; account: string; handle: Record<string, unknown> };
