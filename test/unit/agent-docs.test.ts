@@ -11,7 +11,12 @@ const exists = (path: string) => existsSync(new URL(path, root));
 const rows = text
   .split('\n')
   .filter((line) => line.startsWith('|'))
-  .map((line) => line.split('|').slice(1, -1))
+  .map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  )
   .filter((cells) => cells.length === 4 && /\b(?:agent|models|config|lane)-[a-z]+|suites/u.test(cells[3]!));
 
 /** By its full name; or, for the second of a pair, without its group. */
@@ -29,23 +34,20 @@ describe('docs/agent-loop.md', () => {
     expect(rows.length).toBeGreaterThan(40);
   });
 
-  it.each(rows.map((cells) => [cells[0]!.trim(), ...cells.slice(1)] as const))(
-    '%s',
-    (_name, files = '', settings = '', tests = '') => {
-      for (const file of names(files).filter((name) => name.includes('.ts') || name.startsWith('src/'))) {
-        expect([file, exists(file.startsWith('src/') ? file : `src/agent/${file}`)]).toEqual([file, true]);
-      }
-      for (const setting of names(settings).filter(
-        (name) => /^[a-z_]+(?:\.[a-z_]+)?$/u.test(name) && name.includes('_'),
-      )) {
-        expect([setting, hasSetting(setting)]).toEqual([setting, true]);
-      }
-      for (const test of tests.match(/\b[a-z]+-[a-z]+\b/gu) ?? []) {
-        if (!/^(?:agent|models|config|lane)-/u.test(test)) continue;
-        expect([test, exists(`test/unit/${test}.test.ts`)]).toEqual([test, true]);
-      }
-    },
-  );
+  it.each(rows)('%s', (_name, files = '', settings = '', tests = '') => {
+    for (const file of names(files).filter((name) => name.includes('.ts') || name.startsWith('src/'))) {
+      expect([file, exists(file.startsWith('src/') ? file : `src/agent/${file}`)]).toEqual([file, true]);
+    }
+    for (const setting of names(settings).filter(
+      (name) => /^[a-z_]+(?:\.[a-z_]+)?$/u.test(name) && name.includes('_'),
+    )) {
+      expect([setting, hasSetting(setting)]).toEqual([setting, true]);
+    }
+    for (const test of tests.match(/\b[a-z]+-[a-z]+\b/gu) ?? []) {
+      if (!/^(?:agent|models|config|lane)-/u.test(test)) continue;
+      expect([test, exists(`test/unit/${test}.test.ts`)]).toEqual([test, true]);
+    }
+  });
 
   it('mentions every setting of the loop', () => {
     // Limits of the lane's, not of the loop's.
