@@ -4,7 +4,8 @@ import { createCipheriv, createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import {
   APP_ID,
   APP_SECRET,
@@ -17,14 +18,7 @@ import { startModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { startServer, withModel } from '../fakes/server.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { later, track } = useCleanups();
 
 const bot = { openId: BOT_OPEN_ID, name: 'Lane' };
 const PATIENCE = { timeout: 20_000 };
@@ -39,7 +33,7 @@ async function setUp(backend: 'sqlite' | 'redis', { faultPoint = '', feishu: mor
   const model = track(await startModelServer());
   const redis = backend === 'redis' ? track(await startRedis()) : undefined;
   const dataDir = await mkdtemp(join(tmpdir(), 'lanekeeper-feishu-'));
-  cleanups.push(() => rm(dataDir, { recursive: true, force: true }));
+  later(() => rm(dataDir, { recursive: true, force: true }));
   const config = withModel(model.openaiUrl, {
     agent: { retry: { attempts: 0 } },
     workers: { lock_seconds: 2, sweep_seconds: 1 },

@@ -2,16 +2,14 @@
 // with a signed webhook request.
 import { LLMock } from '@copilotkit/aimock';
 import { Webhook } from 'standardwebhooks';
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer } from '../fakes/server.ts';
 import { readConversation } from '../fakes/webhook-client.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 async function startMock(): Promise<LLMock> {
   const mock = new LLMock({ port: 0, chunkSize: 5 });
@@ -29,7 +27,7 @@ async function startMock(): Promise<LLMock> {
     { content: 'It is later in Shanghai than in Berlin.' },
   );
   await mock.start();
-  cleanups.push(() => mock.stop());
+  later(() => mock.stop());
   return mock;
 }
 
@@ -41,7 +39,7 @@ test.each([
 ])('two parallel calls through the $provider API on $backend', async ({ provider, backend }) => {
   const mock = await startMock();
   const redis = backend === 'redis' ? await startRedis() : undefined;
-  if (redis) cleanups.push(() => redis.close());
+  if (redis) later(() => redis.close());
   const server = await startServer({
     config: {
       model: 'mock',
@@ -57,7 +55,7 @@ test.each([
     },
     ...(redis ? { redisUrl: redis.url } : {}),
   });
-  cleanups.push(() => server.close());
+  later(() => server.close());
 
   const body = JSON.stringify({ conversation: 'zones', text: 'the time in both cities, please' });
   const at = new Date();

@@ -1,21 +1,15 @@
 // The server as a process: starts with nothing set, drains on SIGTERM, re-reads its settings, splits into roles.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
 
 const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { track } = useCleanups();
 
 describe('a server with nothing set', () => {
   test('answers with the demo model and calls a tool when asked for the time', async () => {

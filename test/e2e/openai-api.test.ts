@@ -1,19 +1,13 @@
 // The unmodified openai package as a client of the whole server: SDK → HTTP → accept → lane → agent → model, and back.
 import OpenAI, { AuthenticationError, BadRequestError, NotFoundError } from 'openai';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, readConversation } from '../fakes/webhook-client.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { track } = useCleanups();
 
 interface Bench {
   model: ModelServer;

@@ -1,19 +1,13 @@
 // Redis away: at start, and in the middle. Nothing accepted is lost, nothing is accepted that isn't durable, and the
 // server comes back by itself.
-import { afterEach, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { startServer, withModel } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { track } = useCleanups();
 const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
 const workers = { lock_seconds: 2, sweep_seconds: 1 };
 

@@ -5,7 +5,8 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
@@ -16,10 +17,7 @@ const EVERYTHING = join(
   '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
 );
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 interface Kind {
   /** Settings of `tools`. */
@@ -32,7 +30,7 @@ interface Kind {
 
 const dataFolder = async (): Promise<string> => {
   const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-kill-'));
-  cleanups.push(() => rm(dir, { recursive: true, force: true }));
+  later(() => rm(dir, { recursive: true, force: true }));
   return dir;
 };
 
@@ -51,7 +49,7 @@ async function fetching(hangs: boolean): Promise<Kind> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  cleanups.push(() => {
+  later(() => {
     server.closeAllConnections();
     server.close();
   });
@@ -100,7 +98,7 @@ async function overMcp(hangs: boolean): Promise<Kind & { mark: string }> {
 
 async function setUp(kind: Kind, faultPoint: string) {
   const model = await startModelServer();
-  cleanups.push(() => model.close());
+  later(() => model.close());
   const dataDir = await dataFolder();
   const config = withModel(model.openaiUrl, {
     workers: { lock_seconds: 2, sweep_seconds: 1 },
@@ -110,7 +108,7 @@ async function setUp(kind: Kind, faultPoint: string) {
   const env = { FAULT_POINT: faultPoint, FAULT_ONCE: join(dataDir, 'fault') };
   const launch = async () => {
     const server = await startServer({ entry: ENTRY, config, dataDir, env });
-    cleanups.push(() => server.close());
+    later(() => server.close());
     return server;
   };
   const first = await launch();

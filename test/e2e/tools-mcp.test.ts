@@ -7,13 +7,14 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { checkArguments } from '../../src/agent/validate.ts';
 import { textOf, type Message, type ToolResultBlock } from '../../src/domain/messages.ts';
 import { systemClock } from '../../src/system-clock.ts';
 import { createToolset, type Toolset } from '../../src/tools/index.ts';
 import { messagesOf, play, start, type ScriptedCall } from '../fakes/agent.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { recordingLog, type LogLine } from '../fakes/log.ts';
 
 const PACKAGES = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol');
@@ -23,14 +24,11 @@ const stdio = (name: string, ...args: string[]) => ({
   args: [join(PACKAGES, `server-${name}/dist/index.js`), ...args],
 });
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 async function folder(): Promise<string> {
   const made = await mkdtemp(join(tmpdir(), 'lanekeeper-mcp-'));
-  cleanups.push(() => rm(made, { recursive: true, force: true }));
+  later(() => rm(made, { recursive: true, force: true }));
   return made;
 }
 
@@ -48,7 +46,7 @@ function make(servers: Record<string, unknown>, more: Record<string, unknown> = 
   const check = (tool: Parameters<typeof checkArguments>[0], args: Record<string, unknown>) =>
     checkArguments(tool, args, false);
   const tools = createToolset({ settings, builtIn: [], check, clock: systemClock, log });
-  cleanups.push(() => tools.close());
+  later(() => tools.close());
   let events: Awaited<ReturnType<typeof play>>['events'] = [];
   return {
     tools,
@@ -123,7 +121,7 @@ describe('over stdio', () => {
 
   test("everything sees of the environment its own part and PATH's kind, not ours", async () => {
     process.env['LANEKEEPER_TEST_SECRET'] = 'not-for-others';
-    cleanups.push(() => delete process.env['LANEKEEPER_TEST_SECRET']);
+    later(() => delete process.env['LANEKEEPER_TEST_SECRET']);
     const { call } = make({ every: { ...stdio('everything'), env: { OWN_KEY: 'its-own-secret' } } });
     const [env = ''] = texts(await call(['get-env', {}]));
     expect(env).toContain('its-own-secret');
@@ -323,7 +321,7 @@ describe('over HTTP', () => {
       env: { PATH: process.env['PATH'], PORT: String(port) },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
-    cleanups.push(() => child.kill('SIGKILL'));
+    later(() => child.kill('SIGKILL'));
     for await (const line of createInterface({ input: child.stderr })) if (/listening/.test(line)) break;
     return child;
   }

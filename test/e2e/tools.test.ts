@@ -2,19 +2,13 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { later, track } = useCleanups();
 
 async function setUp(tools: Record<string, unknown>) {
   const model = track(await startModelServer());
@@ -70,7 +64,7 @@ describe('rules', () => {
 describe('a folder', () => {
   test('brings tools, a bad file is named, and SIGHUP reads it again', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
-    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    later(() => rm(folder, { recursive: true, force: true }));
     const code = (text: string) =>
       `export default { description: 'Greets.', parameters: { type: 'object' }, execute: () => '${text}' };`;
     await writeFile(join(folder, 'greet.ts'), code('hello'));
@@ -100,7 +94,7 @@ describe('an MCP server', () => {
   test('is listed as idle, then as ok with its tools, and ends with the server', async () => {
     const mark = `drain-${process.hrtime.bigint()}`;
     const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
-    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    later(() => rm(folder, { recursive: true, force: true }));
     const file = join(
       import.meta.dirname,
       '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
@@ -133,7 +127,7 @@ describe('an MCP server', () => {
 describe('skills', () => {
   test('are in the prompt of the next run, without a restart', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-skills-'));
-    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    later(() => rm(folder, { recursive: true, force: true }));
     const { model, ask } = await setUp({ skills: folder });
     await ask('hello');
     await mkdir(join(folder, 'refund'));

@@ -1,8 +1,9 @@
 // The webhook on the whole server, both backends: signed in, answered by a run with a tool, signed out; waiting, events
 // across a kill -9, callbacks that fail, storage that goes away.
 import { Webhook } from 'standardwebhooks';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
@@ -10,14 +11,7 @@ import { readEvents, type ReadEvent } from '../fakes/sse-client.ts';
 import { API_KEY, createWebhookClient, readConversation, type StatusBody } from '../fakes/webhook-client.ts';
 
 const SECRET = `whsec_${Buffer.from('thirty-two bytes of secret, yes!').toString('base64')}`;
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { track } = useCleanups();
 
 async function setUp(backend: 'sqlite' | 'redis', more: Record<string, unknown> = {}) {
   const model = track(await startModelServer());

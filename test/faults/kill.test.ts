@@ -3,8 +3,9 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver, type CallbackReceiver } from '../fakes/callback-receiver.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer, type ScriptRequest } from '../fakes/model-server.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
@@ -25,30 +26,27 @@ interface Bench {
   counted(): Promise<{ name: string; callId: string }[]>;
 }
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 async function setUp(backend: 'sqlite' | 'redis', faultPoint: string): Promise<Bench> {
   const model = await startModelServer();
-  cleanups.push(() => model.close());
+  later(() => model.close());
   const receiver = await startCallbackReceiver();
-  cleanups.push(() => receiver.close());
+  later(() => receiver.close());
   const config = withModel(model.openaiUrl, {
     workers: { lock_seconds: LOCK_SECONDS, sweep_seconds: 1 },
     tools: { enabled: ['now', 'count_once', 'count_many'] },
     channels: { webhook: { type: 'webhook', api_keys: [API_KEY], allow_private_callbacks: true } },
   });
   const redis: RedisServer | undefined = backend === 'redis' ? await startRedis() : undefined;
-  if (redis) cleanups.push(() => redis.close());
+  if (redis) later(() => redis.close());
   const common = { entry: ENTRY, config, ...(redis ? { redisUrl: redis.url } : {}) };
 
   // Redis: a gateway that lives, and a worker that is killed. Embedded: the one process.
   const gateway = redis ? await startServer({ ...common, args: ['--role', 'gateway'] }) : undefined;
-  if (gateway) cleanups.push(() => gateway.close());
+  if (gateway) later(() => gateway.close());
   const dataDir = await mkdtemp(join(tmpdir(), 'lanekeeper-kill-'));
-  cleanups.push(() => rm(dataDir, { recursive: true, force: true }));
+  later(() => rm(dataDir, { recursive: true, force: true }));
   const env = {
     FAULT_POINT: faultPoint,
     FAULT_ONCE: join(dataDir, 'fault'),
@@ -56,7 +54,7 @@ async function setUp(backend: 'sqlite' | 'redis', faultPoint: string): Promise<B
   };
   const launch = () => startServer({ ...common, args: ['--role', redis ? 'worker' : 'all'], dataDir, env });
   let worker = await launch();
-  cleanups.push(() => worker.close());
+  later(() => worker.close());
 
   const gatewayUrl = () => gateway?.url ?? worker.url;
   return {

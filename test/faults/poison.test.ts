@@ -2,7 +2,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel } from '../fakes/server.ts';
@@ -12,30 +13,27 @@ import { supervise } from './campaign/process.ts';
 const ENTRY = join(import.meta.dirname, '../fakes/fault-server.ts');
 const MAX_ATTEMPTS = 3;
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 test.each(['sqlite', 'redis'] as const)('on %s', async (backend) => {
   const model = await startModelServer();
-  cleanups.push(() => model.close());
+  later(() => model.close());
   const config = withModel(model.openaiUrl, {
     workers: { lock_seconds: 1, sweep_seconds: 2, max_attempts: MAX_ATTEMPTS },
     tools: { enabled: ['crash'] },
     channels: { webhook: { type: 'webhook', api_keys: [API_KEY] } },
   });
   const redis = backend === 'redis' ? await startRedis() : undefined;
-  if (redis) cleanups.push(() => redis.close());
+  if (redis) later(() => redis.close());
   const common = { entry: ENTRY, config, ...(redis ? { redisUrl: redis.url } : {}) };
   const gateway = redis && (await startServer({ ...common, args: ['--role', 'gateway'] }));
-  if (gateway) cleanups.push(() => gateway.close());
+  if (gateway) later(() => gateway.close());
   const dataDir = await mkdtemp(join(tmpdir(), 'lanekeeper-poison-'));
-  cleanups.push(() => rm(dataDir, { recursive: true, force: true }));
+  later(() => rm(dataDir, { recursive: true, force: true }));
   const worker = supervise('worker', () =>
     startServer({ ...common, dataDir, args: ['--role', redis ? 'worker' : 'all'] }),
   );
-  cleanups.push(() => worker.close());
+  later(() => worker.close());
   await worker.up();
 
   const client = createWebhookClient(() => gateway?.url ?? worker.current()?.url ?? 'http://127.0.0.1:9');

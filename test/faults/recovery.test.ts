@@ -3,8 +3,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { startServer, withModel } from '../fakes/server.ts';
@@ -14,12 +15,9 @@ const LOCK_SECONDS = 2;
 const WITHIN_MS = (LOCK_SECONDS + 5) * 1_000;
 const NO_SWEEP_SECONDS = 86_400;
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 const closing = <T extends { close(): Promise<unknown> }>(resource: T): T => {
-  cleanups.push(() => resource.close());
+  later(() => resource.close());
   return resource;
 };
 
@@ -41,7 +39,7 @@ async function setUp(backend: 'sqlite' | 'redis') {
   const config = configOf(model);
   if (backend === 'sqlite') {
     const dataDir = await mkdtemp(join(tmpdir(), 'lanekeeper-recovery-'));
-    cleanups.push(() => rm(dataDir, { recursive: true, force: true }));
+    later(() => rm(dataDir, { recursive: true, force: true }));
     const launch = async () => closing(await startServer({ config, dataDir }));
     const first = await launch();
     return { model, gateway: first, worker: first, takeOver: launch };

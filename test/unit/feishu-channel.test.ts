@@ -3,13 +3,14 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createFeishuChannel } from '../../channels/feishu/index.ts';
 import { configSchema, type FeishuSettings } from '../../config/schema.ts';
 import type { Delivery } from '../../src/domain/delivery.ts';
 import { AppError } from '../../src/domain/errors.ts';
 import type { Accepted, ChannelMemory, ChannelMessage } from '../../src/ports/channel.ts';
 import { systemClock } from '../../src/system-clock.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import {
   APP_ID,
   APP_SECRET,
@@ -21,10 +22,7 @@ import {
 } from '../fakes/feishu-server.ts';
 import { recordingLog } from '../fakes/log.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 function settingsFor(server: FeishuServer, more: Partial<FeishuSettings> = {}): FeishuSettings {
   const config = configSchema.parse({
@@ -47,9 +45,9 @@ function createMemory(): ChannelMemory {
 
 async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory()) {
   const server = await startFeishuServer();
-  cleanups.push(() => server.close());
+  later(() => server.close());
   const mediaDir = await mkdtemp(join(tmpdir(), 'lanekeeper-feishu-'));
-  cleanups.push(() => rm(mediaDir, { recursive: true, force: true }));
+  later(() => rm(mediaDir, { recursive: true, force: true }));
   const accepted: ChannelMessage[] = [];
   const cancelled: string[] = [];
   const { log, lines } = recordingLog();
@@ -73,7 +71,7 @@ async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory()
       clock: systemClock,
       log,
     });
-    cleanups.push(() => channel.stop());
+    later(() => channel.stop());
     return channel;
   };
   const channel = make();

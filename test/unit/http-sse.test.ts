@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import fastify from 'fastify';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createTextStream } from '../../src/http/openai-text.ts';
 import {
   clientSignal,
@@ -11,11 +11,9 @@ import {
   type EventStream,
   type EventStreamsOptions,
 } from '../../src/http/sse.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 /** One open stream, and the raw socket of its client. */
 async function open(options: EventStreamsOptions = {}) {
@@ -29,9 +27,9 @@ async function open(options: EventStreamsOptions = {}) {
     opened.resolve({ stream: streams.open(reply), client });
   });
   const url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
-  cleanups.push(() => app.close());
+  later(() => app.close());
   const socket: Socket = connect(Number(url.port), url.hostname);
-  cleanups.push(async () => socket.destroy());
+  later(async () => socket.destroy());
   let text = '';
   socket.on('data', (chunk: Buffer) => (text += chunk.toString()));
   socket.write(`GET / HTTP/1.1\r\nhost: ${url.host}\r\n\r\n`);

@@ -3,19 +3,17 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { textOf } from '../../src/domain/messages.ts';
 import { createGuard } from '../../src/net/guard.ts';
 import type { ToolContext, ToolResult } from '../../src/ports/tool.ts';
 import { createWebFetchTool } from '../../src/tools/web/fetch.ts';
 import { createWebSearchTool } from '../../src/tools/web/search.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
-});
+const { later } = useCleanups();
 
 interface Site {
   url: string;
@@ -43,7 +41,7 @@ async function site(pages: Record<string, Page | ((response: ServerResponse) => 
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  cleanups.push(() => {
+  later(() => {
     server.closeAllConnections();
     server.close();
   });
