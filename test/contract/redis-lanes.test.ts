@@ -49,6 +49,45 @@ describe('lanes on Redis', () => {
   const queueKeys = async () =>
     (await redis.keys('{lk}:lanes:*')).map((key) => key.slice('{lk}:lanes:'.length)).sort();
 
+  it("put a job off by Redis' clock: another worker takes it in time from one whose clock was ahead", async () => {
+    const entered = Promise.withResolvers<void>();
+    const outcome = Promise.withResolvers<{ retryInMs: number }>();
+    await storage.lanes.work(
+      () => {
+        entered.resolve();
+        return outcome.promise;
+      },
+      { concurrency: 1 },
+    );
+    await storage.lanes.wake('acct:a');
+    await entered.promise;
+    const realNow = Date.now;
+    const ahead = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + 3_600_000);
+    try {
+      // Closing, so that this worker doesn't take the job again itself.
+      const closed = storage.lanes.close(5_000);
+      outcome.resolve({ retryInMs: 300 });
+      await closed;
+    } finally {
+      ahead.mockRestore();
+    }
+    const other = await createRedisStorage({ url: server.url, log: silentLog, lockSeconds: LOCK_SECONDS });
+    try {
+      const taken: string[] = [];
+      await other.lanes.work(
+        (conversation) => {
+          taken.push(conversation);
+          return Promise.resolve('idle');
+        },
+        { concurrency: 1 },
+      );
+      await vi.waitFor(() => expect(taken).toEqual(['acct:a']), { timeout: 10_000, interval: 20 });
+    } finally {
+      await other.lanes.close(1_000);
+      await other.close();
+    }
+  });
+
   it('run one handler a conversation and lose no wake, under load in two processes; idle, no keys are left', async () => {
     await Promise.all([startWorker(), startWorker()]);
     const names = Array.from({ length: 20 }, (_, n) => `count:${n}`);

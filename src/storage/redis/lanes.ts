@@ -63,11 +63,6 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     );
   }
 
-  async function putOff(job: LaneJob, token: string | undefined, delayMs: number): Promise<never> {
-    await job.moveToDelayed((await serverNow()) + Math.max(0, Math.ceil(delayMs)), token);
-    throw new DelayedError();
-  }
-
   /** Redis' clock less this process's monotonic one, as last seen. */
   let offsetMs: number | undefined;
 
@@ -89,6 +84,13 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     const { client, cut } = connections.openWorker(name);
     /** How many times in a row a conversation's handler has thrown in this process. */
     const failures = new Map<string, number>();
+
+    async function putOff(job: LaneJob, token: string | undefined, delayMs: number): Promise<never> {
+      // Not job.moveToDelayed(): it counts from this machine's clock, and one that is ahead put the job off by as much.
+      const delay = Math.max(0, Math.ceil(delayMs));
+      await bull.backend.moveToDelayed(job.id!, await serverNow(), delay, token, { skipAttempt: true });
+      throw new DelayedError();
+    }
 
     async function work(job: LaneJob, token: string | undefined): Promise<void> {
       const conversation = idOf(job.data.lane);
