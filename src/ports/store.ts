@@ -71,9 +71,13 @@ export interface Merge {
 export interface ConversationStore {
   /**
    * Adds a message to the inbox unless its id was seen within the dedupe window, and marks the conversation
-   * pending. Durable when it resolves. Idempotent.
+   * pending. Durable when it resolves. Idempotent. `full`: nothing was added, since `maxWaiting` messages wait there
+   * already, those of the active run included; 0: any number may.
    */
-  append(message: InboundMessage): Promise<{ duplicate: boolean }>;
+  append(
+    message: InboundMessage,
+    options?: { maxWaiting?: number },
+  ): Promise<{ duplicate: boolean; full?: true }>;
 
   /**
    * Claims the conversation for a run, if no live lease is held and something waits. Takes the oldest message and,

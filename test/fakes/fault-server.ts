@@ -94,9 +94,9 @@ const leaseFields = ({ conversation, run, epoch }: Lease) => ({ conversation, ru
 function watchedStore(store: ConversationStore): ConversationStore {
   return {
     ...store,
-    async append(message) {
+    async append(message, options) {
       reach('before_append');
-      const result = await store.append(message);
+      const result = await store.append(message, options);
       record('appended', { conversation: message.conversation, id: message.id, ...result });
       reach('after_append');
       return result;

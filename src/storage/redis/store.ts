@@ -16,15 +16,15 @@ export function createStore({ operate }: RedisContext, options: StoreOptions): C
   const { dedupeMs, historyTtlMs } = options;
 
   return {
-    async append(message) {
+    async append(message, { maxWaiting = 0 } = {}) {
       const k = conversationKeys(message.conversation);
       const id = nameOf(message.id);
       const reply = await operate(
         'append',
         [k.meta, k.inbox, k.seen, k.seenOrder, k.pending, k.activity],
-        [id, entryOf(`${joins(message) ? 'j' : 'f'}${id}`, message), k.name, dedupeMs, SIGNALS],
+        [id, entryOf(`${joins(message) ? 'j' : 'f'}${id}`, message), k.name, dedupeMs, SIGNALS, maxWaiting],
       );
-      return { duplicate: reply === 1 };
+      return { duplicate: reply === 1, ...(reply === 2 ? { full: true } : {}) };
     },
 
     async claim(conversation, { run, leaseMs, limit }) {

@@ -12,6 +12,7 @@ export interface ConversationRow {
   attempt: number;
   cancelled: number;
   taken: number;
+  waiting: number;
   steps: number;
   holder: number;
   lease_until: number;

@@ -20,7 +20,6 @@ export function createReader(db: Database, { find, heldForMs }: Conversations): 
        ORDER BY position DESC LIMIT ?`,
   );
   const summary = db.prepare<{ text: string }>('SELECT text FROM summaries WHERE conversation = ?');
-  const countInbox = db.prepare<{ n: number }>('SELECT count(*) AS n FROM inbox WHERE conversation = ?');
   const message = db.prepare<{
     seq: number;
     outcome: 'done' | 'failed' | null;
@@ -64,7 +63,7 @@ export function createReader(db: Database, { find, heldForMs }: Conversations): 
         if (row === undefined) return { pending: 0, length: 0, usage: { input: 0, output: 0, cached: 0 } };
         const text = summary.get(row.key)?.text;
         return {
-          pending: countInbox.get(row.key)?.n ?? 0,
+          pending: row.waiting,
           ...(row.run !== null && heldForMs(row) > 0 && { run: row.run }),
           ...(text !== undefined && { summary: text }),
           length: row.length,

@@ -28,8 +28,9 @@ export function createStore(db: Database, conversations: Conversations, signals:
   const insertMessage = db.prepare(
     'INSERT INTO messages (conversation, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
   );
+  const known = db.prepare<{ seq: number }>('SELECT seq FROM messages WHERE conversation = ? AND id = ?');
   const insertInbox = db.prepare('INSERT INTO inbox (conversation, seq, body) VALUES (?, ?, ?)');
-  const touch = db.prepare('UPDATE conversations SET active_at = ? WHERE key = ?');
+  const arrive = db.prepare('UPDATE conversations SET active_at = ?, waiting = waiting + 1 WHERE key = ?');
   const waiting = db.prepare<InboxRow>(
     'SELECT seq, body FROM inbox WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?',
   );
@@ -73,7 +74,7 @@ export function createStore(db: Database, conversations: Conversations, signals:
   const insertDelivery = db.prepare('INSERT INTO outbox (conversation, id, body) VALUES (?, ?, ?)');
   const finish = db.prepare(
     `UPDATE conversations SET run = NULL, attempt = 0, cancelled = 0, taken = 0, steps = 0, holder = 0, lease_until = 0,
-       active_at = ?, length = ?, context_from = ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
+       waiting = waiting - ?, active_at = ?, length = ?, context_from = ?, input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,
        cached_tokens = cached_tokens + ? WHERE key = ?`,
   );
 
@@ -127,19 +128,21 @@ export function createStore(db: Database, conversations: Conversations, signals:
   };
 
   return {
-    async append(message) {
-      const { duplicate, run } = await db.write(() => {
+    async append(message, { maxWaiting = 0 } = {}) {
+      const { run, ...result } = await db.write(() => {
         const at = Date.now();
         const { key, row } = ensure(message.conversation, at);
+        if (maxWaiting > 0 && row !== undefined && row.waiting >= maxWaiting && !known.get(key, message.id))
+          return { duplicate: false, full: true as const };
         const { changes, id: seq } = insertMessage.run(key, message.id, at);
-        if (changes === 0) return { duplicate: true, run: undefined };
+        if (changes === 0) return { duplicate: true };
         insertInbox.run(key, seq, JSON.stringify(message));
-        if (row !== undefined) touch.run(at, key);
+        arrive.run(at, key);
         const active = row !== undefined && row.run !== null && heldForMs(row) > 0 ? row.run : undefined;
         return { duplicate: false, run: active };
       });
       if (run !== undefined) signals.emit({ type: 'arrived', conversation: message.conversation, run });
-      return { duplicate };
+      return result;
     },
 
     claim(conversation, { run, leaseMs, limit }) {
@@ -251,11 +254,12 @@ export function createStore(db: Database, conversations: Conversations, signals:
           row.run_generation === row.generation ? mergeHistory(row, merge) : [row.length, row.context_from];
         const { outcome, usage } = merge;
         answer.run(outcome.status, lease.run, JSON.stringify(outcome.reply), key, taken);
-        consume.run(key, taken);
+        const consumed = consume.run(key, taken).changes;
         for (const delivery of merge.deliveries)
           insertDelivery.run(key, delivery.id, JSON.stringify(delivery));
         clearJournal.run(key);
         finish.run(
+          consumed,
           Date.now(),
           length,
           contextFrom,
@@ -264,7 +268,7 @@ export function createStore(db: Database, conversations: Conversations, signals:
           usage?.cached ?? 0,
           key,
         );
-        return { more: waiting.get(key, 0, 1) !== undefined };
+        return { more: row.waiting > consumed };
       });
     },
 

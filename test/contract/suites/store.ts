@@ -60,6 +60,27 @@ export function storeContract(name: string, make: MakeBacking): void {
         expect(results.filter((result) => !result.duplicate)).toHaveLength(1);
       });
 
+      it('takes no more than may wait, of messages that come at once too; a duplicate is one all the same', async () => {
+        const { store, reader } = await backing().open();
+        const append = (id: string) => store.append(inbound('acct:a', id), { maxWaiting: 3 });
+        const results = await Promise.all(['m0', 'm1', 'm2', 'm3', 'm4'].map(append));
+        expect(results.map(({ full = false }) => full)).toEqual([false, false, false, true, true]);
+        expect(await append('m1')).toEqual({ duplicate: true });
+        expect(await reader.status('acct:a', 'm3')).toBeUndefined();
+        expect(await store.append(inbound('acct:b', 'm3'), { maxWaiting: 3 })).toEqual({ duplicate: false });
+        const { lease, snapshot } = await claimed(store, 'acct:a', 'r1', { limit: 2 });
+        expect(ids(snapshot.inbox)).toEqual(['m0', 'm1']);
+        // Those of the active run count until they are answered.
+        expect(await append('m3')).toMatchObject({ full: true });
+        expect(await store.commit(lease, merge())).toEqual({ more: true });
+        expect((await reader.state('acct:a')).pending).toBe(1);
+        expect(await append('m3')).toEqual({ duplicate: false });
+        const next = await claimed(store, 'acct:a', 'r2');
+        expect(ids(next.snapshot.inbox)).toEqual(['m2', 'm3']);
+        expect(await store.commit(next.lease, merge())).toEqual({ more: false });
+        expect((await reader.state('acct:a')).pending).toBe(0);
+      });
+
       it('gives back every field of a message', async () => {
         const store = await open();
         const message = inbound('acct:a', 'm1', {

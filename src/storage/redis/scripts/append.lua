@@ -2,7 +2,8 @@
   Adds a message to a conversation's inbox unless its id was seen within the dedupe window.
   KEYS  1 meta  2 inbox  3 seen  4 seen-order  5 pending  6 activity
   ARGV  1 message name  2 inbox entry  3 conversation name  4 dedupe window in ms  5 signal channel
-  Returns 0 added, 1 duplicate. Publishes `arrived` when a live lease is held.
+        6 most messages that may wait, 0 any number
+  Returns 0 added, 1 duplicate, 2 as many wait already. Publishes `arrived` when a live lease is held.
 ]]
 local message, name, window = ARGV[1], ARGV[3], tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -20,6 +21,8 @@ end
 
 local value = redis.call('HGET', KEYS[3], message)
 if value and tonumber(string.match(value, '^%d+')) > now then return 1 end
+local most = tonumber(ARGV[6])
+if most > 0 and redis.call('LLEN', KEYS[2]) >= most then return 2 end
 
 redis.call('HSET', KEYS[3], message, (now + window) .. ' q')
 if not value then redis.call('RPUSH', KEYS[4], message) end
