@@ -1,4 +1,5 @@
 // Storage: one backend, all its ports. Made by storage/redis and storage/sqlite; chosen by `storage.url`.
+import type { ChannelStates } from './channel-state.ts';
 import type { ConversationStore } from './store.ts';
 import type { ConversationReader } from './reader.ts';
 import type { Outbox } from './outbox.ts';
@@ -21,6 +22,7 @@ export interface Storage {
   people: People;
   preferences: Preferences;
   spending: Spending;
+  channelState: ChannelStates;
   events: RunEventLog;
   control: RunControl;
   /** Wakes agent runs. */

@@ -102,12 +102,14 @@ describe('the scripts of the Redis storage', () => {
     await outbox.claim(conversation, LONG_MS);
     await outbox.retry('r1.0');
 
-    const { notes, people, preferences, spending } = storage;
+    const { notes, people, preferences, spending, channelState } = storage;
     await notes.add(conversation, { id: 'n1', at: 1, sender: { id: 'u' }, text: '' }, 5);
     await notes.remove(conversation, ['n1']);
     await people.ask({ code: conversation, account: 'acct', person: conversation });
     await people.approve(conversation, 'boss');
     await people.remove(conversation);
+    await channelState(conversation).lease('g1', LONG_MS);
+    await channelState(conversation).release('g1');
     await preferences.set(conversation, { model: 'm' });
     await preferences.get(conversation);
     await spending.add('2026-11-30', [conversation], usage);

@@ -3,6 +3,7 @@
 // Needs Redis 6.2 or later (or Valkey), with an append-only file and maxmemory-policy noeviction.
 import type { Logger } from '../../ports/log.ts';
 import type { Storage } from '../../ports/storage.ts';
+import { createChannelStates } from './channel-state.ts';
 import { createCheck } from './check.ts';
 import { createConnections } from './connection.ts';
 import { createControl } from './control.ts';
@@ -74,6 +75,7 @@ export async function createRedisStorage(options: RedisStorageOptions): Promise<
     people: createPeople(context),
     preferences: createPreferences(context, { historyTtlMs }),
     spending: createSpending(context),
+    channelState: createChannelStates(context),
     events: createEventLog(context, subscriber, {
       maxEvents: options.maxEvents ?? 2_000,
       keepMs: options.keepEventsMs ?? 10 * 60_000,

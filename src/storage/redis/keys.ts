@@ -103,6 +103,12 @@ export function spendingKey(day: string, who: string): string {
   return `${prefixOf(shardOf(name))}spending:${day}:${name}`;
 }
 
+/** What one channel account keeps: a hash of its values, and who acts for it. */
+export function channelKeys(account: string): { values: string; lease: string } {
+  const prefix = `lk:{c${nameOf(account)}}:`;
+  return { values: `${prefix}channel-state`, lease: `${prefix}channel-lease` };
+}
+
 /** Strangers' requests and approvals: one slot for all. */
 export const PEOPLE = {
   /** Hash: code → json of a request. */

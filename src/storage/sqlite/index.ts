@@ -2,6 +2,7 @@
 // nothing needs to be installed.
 import type { Logger } from '../../ports/log.ts';
 import type { Storage } from '../../ports/storage.ts';
+import { createChannelStates } from './channel-state.ts';
 import { createControl, createSignals } from './control.ts';
 import { createConversations } from './conversations.ts';
 import { openDatabase } from './database.ts';
@@ -60,6 +61,7 @@ export async function createSqliteStorage(options: SqliteStorageOptions): Promis
     people: createPeople(db),
     preferences: createPreferences(db),
     spending: createSpending(db),
+    channelState: createChannelStates(db),
     events,
     control: createControl(db, conversations, signals),
     lanes,

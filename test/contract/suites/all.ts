@@ -1,5 +1,6 @@
 // The whole contract of a Storage: what test/contract/<backend>.test.ts calls.
 import { describe, expect, it } from 'vitest';
+import { channelStateContract } from './channel-state.ts';
 import { controlContract } from './control.ts';
 import { eventsContract } from './events.ts';
 import { indexContract } from './index.ts';
@@ -21,6 +22,7 @@ export function storageContract(name: string, make: MakeBacking): void {
   outboxContract(name, make);
   indexContract(name, make);
   peopleContract(name, make);
+  channelStateContract(name, make);
   controlContract(name, make);
   eventsContract(name, make);
   lanesContract(name, make);
