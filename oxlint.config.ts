@@ -5,7 +5,18 @@ import { defineConfig, type OxlintOverride } from 'oxlint';
 /** domain ← ports ← MIDDLE ← lane, http ← the files in src/. Siblings don't import each other. */
 const BASE = ['domain', 'ports', 'net'];
 const CHANNELS = ['web', 'webhook', 'feishu', 'wechat', 'weixin'];
-const MIDDLE = ['inbox', 'agent', 'models', 'tools', 'delivery', 'telemetry', 'redis', 'sqlite', ...CHANNELS];
+const MIDDLE = [
+  'inbox',
+  'agent',
+  'models',
+  'tools',
+  'delivery',
+  'media',
+  'telemetry',
+  'redis',
+  'sqlite',
+  ...CHANNELS,
+];
 const TOP = ['lane', 'http', 'storage', 'channels'];
 const ROOT = ['main', 'serve', 'compose', 'backend', 'doctor', 'system-clock'].map((name) => `${name}\\.ts`);
 const OUTSIDE = ['bench', 'test', 'scripts'];
@@ -22,7 +33,7 @@ const SDKS = [
   'fastify',
   'fastify-type-provider-zod',
 ].concat(['@fastify/[^/]+', 'pino', 'prom-client', 'yaml', 'marked', 'ipaddr\\.js', 'jsonrepair', 'ajv']);
-SDKS.push('@modelcontextprotocol/sdk', 'turndown', 'unpdf');
+SDKS.push('@modelcontextprotocol/sdk', 'turndown', 'unpdf', 'mime');
 
 const CHANNEL_SDKS: Record<string, string[]> = { web: ['marked'], feishu: ['@larksuiteoapi/node-sdk'] };
 
@@ -54,6 +65,7 @@ const PLACES: Place[] = [
   { ...middle('src/tools', ['@modelcontextprotocol/sdk']), files: 'src/tools/mcp/**' },
   { ...middle('src/tools', ['turndown', 'unpdf']), files: 'src/tools/web/**' },
   middle('src/delivery'),
+  middle('src/media', ['mime']),
   middle('src/telemetry', ['pino', 'prom-client']),
   middle('src/storage/redis', ['bullmq', 'ioredis']),
   middle('src/storage/sqlite', ['node:sqlite']),

@@ -3,6 +3,7 @@ import type { ChannelSettings, Config } from '../config/schema.ts';
 import type { Accept, Channel, ChannelMemory } from '../src/ports/channel.ts';
 import type { Clock } from '../src/ports/clock.ts';
 import type { Logger } from '../src/ports/log.ts';
+import type { MediaStore } from '../src/ports/media.ts';
 
 export interface ChannelDeps {
   clock: Clock;
@@ -11,8 +12,8 @@ export interface ChannelDeps {
   /** Cancels the run of a message that was taken back. False if it isn't running (yet, or any more). */
   cancel: (conversation: string, message: string) => Promise<boolean>;
   memory: (account: string) => ChannelMemory;
-  /** Where received files are kept. */
-  mediaDir: string;
+  /** Files of messages, both ways. */
+  media: MediaStore;
 }
 
 /** Makes the channels of all enabled accounts, not started. Rejects with AppError 'config_invalid'. */

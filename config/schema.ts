@@ -36,6 +36,15 @@ const workersSchema = z.strictObject({
 });
 
 /** How an endpoint differs from what the rest of its kind does; unset: as its preset says. See docs/models.md. */
+const mediaSchema = z.strictObject({
+  dir: z.string().default(''),
+  max_bytes: count.max(1_073_741_824).default(20_971_520),
+  types: z.array(z.string().min(1)).default(['*']),
+  deny_types: z.array(z.string().min(1)).default([]),
+  /** 0 keeps files for good. */
+  ttl_days: z.union([z.literal(0), z.number().min(1)]).default(7),
+});
+
 const modelFlagsSchema = z
   .strictObject({
     system_role: z.enum(['system', 'developer', 'user']),
@@ -190,7 +199,6 @@ const feishuChannelSchema = z.strictObject({
   mention_all: z.boolean().default(false),
   typing: z.boolean().default(true),
   streaming: z.boolean().default(true),
-  media_max_bytes: count.default(20_971_520),
   ...peopleSettings,
 });
 
@@ -219,6 +227,7 @@ export const configSchema = z.strictObject({
   limits: spendingLimitsSchema.prefault({}),
   delivery: deliverySchema.prefault({}),
   channels: z.record(z.string(), channelSchema).default({}),
+  media: mediaSchema.prefault({}),
 });
 
 export type Config = z.infer<typeof configSchema>;

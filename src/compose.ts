@@ -19,6 +19,7 @@ import { createLane } from './lane/lane.ts';
 import { createRun } from './lane/run.ts';
 import { createSweep } from './lane/sweep.ts';
 import { createModels } from './models/index.ts';
+import { createMediaStore } from './media/index.ts';
 import type { Channel } from './ports/channel.ts';
 import type { Logger } from './ports/log.ts';
 import type { Storage } from './ports/storage.ts';
@@ -65,6 +66,13 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   metrics.watchQueue('deliveries', deliveries);
 
   const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
+  const media = createMediaStore({
+    folder: startConfig.media.dir || join(startConfig.storage.data_dir, 'media'),
+    maxBytes: startConfig.media.max_bytes,
+    types: startConfig.media.types,
+    denyTypes: startConfig.media.deny_types,
+    now: clock.now,
+  });
   /** The default one first. */
   const names = new Set(models.list().map(({ id }) => id));
   const tools = createToolset({
@@ -100,7 +108,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     accept: drafts.watching(accept),
     cancel: createCancel(reader, control),
     memory: (account) => createChannelMemory(storage.index, account),
-    mediaDir: join(startConfig.storage.data_dir, 'media'),
+    media,
   });
 
   const lane = createLane({

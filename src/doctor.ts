@@ -213,7 +213,11 @@ const detached: ChannelDeps = {
   accept: () => Promise.reject(new Error('not started')),
   cancel: () => Promise.resolve(false),
   memory: () => ({ remember: () => Promise.resolve(), find: () => Promise.resolve(undefined) }),
-  mediaDir: '',
+  media: {
+    maxBytes: 0,
+    put: () => Promise.reject(new Error('not started')),
+    get: () => Promise.resolve(undefined),
+  },
 };
 
 async function* checkChannels(config: Config): AsyncGenerator<Finding> {

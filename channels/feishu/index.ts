@@ -5,6 +5,7 @@ import type { FeishuSettings } from '../../config/schema.ts';
 import { AppError } from '../../src/domain/errors.ts';
 import type { Accept, Channel, ChannelMemory, ChannelStatus } from '../../src/ports/channel.ts';
 import type { Clock } from '../../src/ports/clock.ts';
+import type { MediaStore } from '../../src/ports/media.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import { checkApp } from './check.ts';
 import { createApi } from './client/api.ts';
@@ -22,8 +23,8 @@ export interface FeishuChannelOptions {
   accept: Accept;
   cancel: (conversation: string, message: string) => Promise<boolean>;
   memory: ChannelMemory;
-  /** Received files are kept below it. */
-  mediaDir: string;
+  /** Files of messages, both ways. */
+  media: MediaStore;
   clock: Clock;
   log: Logger;
 }
@@ -52,7 +53,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
   const api = createApi({ settings, log, signal: stopped.signal, now });
   const names = createNames(api, log, now);
   const live = createLive({ api, memory, settings, targetOf, cancel, log, now });
-  const outbound = createOutbound({ api, live, log });
+  const outbound = createOutbound({ api, live, media: options.media, log });
   const handlers = createInbound({
     account,
     settings,
@@ -61,12 +62,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
     memory,
     api,
     names,
-    media: createMedia({
-      api,
-      folder: join(options.mediaDir, account),
-      maxBytes: settings.media_max_bytes,
-      log,
-    }),
+    media: createMedia({ api, store: options.media, log }),
     say: outbound.say,
     botOpenId,
     log,

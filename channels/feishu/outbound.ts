@@ -1,10 +1,10 @@
 // Delivery → messages on the platform. Each part carries a uuid made of the delivery's id, so that sending it again is harmless.
-import { readFile } from 'node:fs/promises';
-import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Delivery } from '../../src/domain/delivery.ts';
+import { languageOf, sentence, type Language } from '../../src/domain/sentences.ts';
 import type { DeliveryResult } from '../../src/ports/channel.ts';
 import type { Logger } from '../../src/ports/log.ts';
+import type { MediaStore } from '../../src/ports/media.ts';
 import type { Content, FeishuApi, Target } from './client/api.ts';
 import { FeishuError, resultOf } from './client/codes.ts';
 import type { Live } from './live.ts';
@@ -14,6 +14,7 @@ import { partsOf, renderPart, renderPlain } from './render.ts';
 export interface OutboundOptions {
   api: FeishuApi;
   live: Pick<Live, 'settle' | 'untype'>;
+  media: Pick<MediaStore, 'get'>;
   log: Logger;
 }
 
@@ -36,7 +37,7 @@ export function targetOf(address: Record<string, unknown>): Target {
   return { chat, ...(group || thread ? { replyTo: message } : {}), ...(thread ? { thread } : {}) };
 }
 
-export function createOutbound({ api, live, log }: OutboundOptions): Outbound {
+export function createOutbound({ api, live, media, log }: OutboundOptions): Outbound {
   async function sendPart(target: Target, part: string, uuid: string): Promise<void> {
     try {
       await api.send(target, renderPart(part), uuid);
@@ -47,16 +48,25 @@ export function createOutbound({ api, live, log }: OutboundOptions): Outbound {
     }
   }
 
-  async function sendFile(target: Target, file: File, uuid: string): Promise<void> {
-    const bytes = await readFile(file.ref);
-    const name = file.name ?? basename(file.ref);
-    const content: Content =
-      file.type === 'image'
-        ? { type: 'image', json: JSON.stringify({ image_key: await api.uploadImage(bytes) }) }
-        : {
-            type: 'file',
-            json: JSON.stringify({ file_key: await api.uploadFile(bytes, name, fileType(name)) }),
-          };
+  async function sendFile(target: Target, file: File, language: Language, uuid: string): Promise<void> {
+    const name = file.name ?? nameFor(file);
+    if (/^https?:/.test(file.ref)) {
+      await sendPart(target, `[${name}](${file.ref})`, uuid);
+      return;
+    }
+    const found = await media.get(file.ref);
+    if (!found) {
+      await sendPart(target, sentence('file_gone', language, { name }), uuid);
+      return;
+    }
+    const { bytes } = found;
+    const asImage = file.type === 'image' && bytes.length <= MAX_IMAGE_BYTES;
+    const content: Content = asImage
+      ? { type: 'image', json: JSON.stringify({ image_key: await api.uploadImage(bytes) }) }
+      : {
+          type: 'file',
+          json: JSON.stringify({ file_key: await api.uploadFile(bytes, name, fileType(name)) }),
+        };
     await api.send(target, content, uuid);
   }
 
@@ -71,7 +81,7 @@ export function createOutbound({ api, live, log }: OutboundOptions): Outbound {
         await sendPart(target, part, at === 0 ? (draft === 'retracted' ? `${id}.p` : id) : `${id}.${at}`);
     }
     for (const [at, file] of (reply.attachments ?? []).entries())
-      await sendFile(target, file, `${id}.f${at}`);
+      await sendFile(target, file, languageOf(reply.text), `${id}.f${at}`);
   }
 
   return {
@@ -107,6 +117,12 @@ export function createOutbound({ api, live, log }: OutboundOptions): Outbound {
 }
 
 type File = NonNullable<Delivery['reply']['attachments']>[number];
+
+/** The platform's limit; larger pictures go as files. */
+const MAX_IMAGE_BYTES = 10_000_000;
+
+/** A nameless file is called by its kind. */
+const nameFor = ({ type, ref }: File): string => `${type}${/\.[a-z0-9]+$/.exec(ref)?.[0] ?? ''}`;
 
 const FILE_TYPES: Record<string, string> = {
   pdf: 'pdf',

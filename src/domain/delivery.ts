@@ -1,9 +1,11 @@
 // What is to be sent: an entry of the outbox.
+import type { Attachment } from './inbound.ts';
 
 export interface Reply {
   /** Markdown. */
   text: string;
-  attachments?: { type: 'image' | 'file'; ref: string; name?: string; media_type?: string }[];
+  /** Files that go with it, in order: references of the media store (see ports/media.ts), or http(s) URLs. */
+  attachments?: Attachment[];
 }
 
 /** Plain JSON. Made once, by the commit, so that every attempt carries the same id. */

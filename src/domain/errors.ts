@@ -35,6 +35,7 @@ export const ERRORS = {
     title: 'The same id was used before with another body',
     retryable: false,
   },
+  media_refused: { status: 422, title: 'The file is not taken', retryable: false },
   callback_refused: { status: 422, title: 'The callback URL is not allowed', retryable: false },
   rate_limited: { status: 429, title: 'Too many requests', retryable: true },
   internal: { status: 500, title: 'Internal error', retryable: true },

@@ -19,7 +19,7 @@ export interface Note {
 
 export interface Attachment {
   type: 'image' | 'file' | 'audio' | 'video';
-  /** Blob-store path or http(s) URL. Never base64. */
+  /** A reference of the media store (see ports/media.ts), or an http(s) URL. Never base64. */
   ref: string;
   media_type?: string;
   name?: string;

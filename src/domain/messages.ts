@@ -37,7 +37,7 @@ export interface ToolResultBlock {
   is_error?: boolean;
 }
 
-/** A picture by reference: a blob-store path, an http(s) URL, or (in requests only) inline base64 `data`. */
+/** A picture by reference: the media store's (see ports/media.ts), an http(s) URL, or (in requests only) inline base64 `data`. */
 export interface ImageBlock {
   type: 'image';
   media_type: string;

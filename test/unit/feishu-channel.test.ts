@@ -1,8 +1,5 @@
 // The Feishu channel on the unmodified SDK, against a fake platform: what comes in over the long connection, when it is
 // acknowledged, and how answers go out.
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { createFeishuChannel } from '../../channels/feishu/index.ts';
 import { configSchema, type FeishuSettings } from '../../config/schema.ts';
@@ -21,6 +18,7 @@ import {
   type FeishuServer,
 } from '../fakes/feishu-server.ts';
 import { recordingLog } from '../fakes/log.ts';
+import { createTestMedia, png } from '../fakes/media.ts';
 
 const { later } = useCleanups();
 
@@ -43,11 +41,10 @@ function createMemory(): ChannelMemory {
   };
 }
 
-async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory()) {
+async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory(), maxBytes = 1_000) {
   const server = await startFeishuServer();
   later(() => server.close());
-  const mediaDir = await mkdtemp(join(tmpdir(), 'lanekeeper-feishu-'));
-  later(() => rm(mediaDir, { recursive: true, force: true }));
+  const media = await createTestMedia(later, { maxBytes });
   const accepted: ChannelMessage[] = [];
   const cancelled: string[] = [];
   const { log, lines } = recordingLog();
@@ -67,7 +64,7 @@ async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory()
       },
       cancel: async (conversation, message) => cancelled.push(`${conversation} ${message}`) > 0,
       memory,
-      mediaDir,
+      media,
       clock: systemClock,
       log,
     });
@@ -82,7 +79,7 @@ async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory()
     accepted,
     cancelled,
     lines,
-    mediaDir,
+    media,
     answerWith: (next: typeof answer) => (answer = next),
     async connect() {
       await channel.start();
@@ -195,17 +192,15 @@ describe('messages in', () => {
   });
 
   test('pictures are fetched up to a size, and named when they are not there', async () => {
-    const { server, accepted, connect, mediaDir } = await setUp({ media_max_bytes: 100 });
-    const png = Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47]), Buffer.alloc(20)]);
-    server.files.set('img_1', png);
+    const { server, accepted, connect, media } = await setUp({}, createMemory(), 100);
+    server.files.set('img_1', png());
     server.files.set('big', Buffer.alloc(101));
     await connect();
     await server.push(messageEvent({ type: 'image', content: { image_key: 'img_1' } }));
     await server.push(messageEvent({ type: 'file', content: { file_key: 'big', file_name: 'big.zip' } }));
     const [image] = accepted[0]?.attachments ?? [];
-    expect(image).toMatchObject({ type: 'image', media_type: 'image/png', size: 24 });
-    expect(image?.ref.startsWith(join(mediaDir, 'team'))).toBe(true);
-    expect(await readFile(image?.ref ?? '')).toEqual(png);
+    expect(image).toMatchObject({ type: 'image', media_type: 'image/png', size: png().length });
+    expect((await media.get(image?.ref ?? ''))?.bytes).toEqual(png());
     expect(accepted[1]).toMatchObject({ text: expect.stringContaining('big.zip') as string });
     expect(accepted[1]).not.toHaveProperty('attachments');
   });
@@ -388,19 +383,38 @@ describe('answers out', () => {
     expect(server.tokenRequests()).toBe(2);
   });
 
-  test('files and pictures', async () => {
-    const { server, channel, mediaDir } = await setUp();
-    const ref = join(mediaDir, 'report.pdf');
-    await writeFile(ref, 'PDF');
+  test('files and pictures by reference; a link as such; what has expired is named', async () => {
+    const { server, channel, media } = await setUp();
+    const report = await media.put({ bytes: Buffer.from('PDF'), name: 'report.pdf' });
+    const picture = await media.put({ bytes: png() });
     const attachments = [
-      { type: 'file' as const, ref },
-      { type: 'image' as const, ref },
+      { type: 'file' as const, ...report },
+      { type: 'image' as const, ...picture },
+      { type: 'file' as const, ref: 'https://example.com/a.zip', name: 'a.zip' },
+      { type: 'file' as const, ref: picture.ref.replace(/[0-9a-f]{8}\./, '00000000.'), name: 'old.png' },
+      { type: 'file' as const, ref: '/etc/passwd', name: 'passwd' },
     ];
     expect(await channel.deliver(delivery('see', { reply: { text: 'see', attachments } }), never)).toEqual({
       status: 'sent',
     });
-    expect(server.messages.map(({ type }) => type)).toEqual(['post', 'file', 'image']);
-    expect(server.uploads.map(({ path }) => path)).toEqual(['/im/v1/files', '/im/v1/images']);
+    expect(server.messages.map(({ type }) => type)).toEqual([
+      'post',
+      'file',
+      'image',
+      'post',
+      'post',
+      'post',
+    ]);
+    expect(server.uploads).toEqual([
+      expect.objectContaining({ path: '/im/v1/files' }),
+      expect.objectContaining({ path: '/im/v1/images' }),
+    ]);
+    const texts = server.messages.map(({ content }) => content);
+    expect(texts[3]).toContain('https://example.com/a.zip');
+    expect(texts.slice(4)).toEqual([
+      expect.stringContaining('old.png') as string,
+      expect.stringContaining('expired') as string,
+    ]);
   });
 
   test('a delivery that is given up in time', async () => {
