@@ -1,12 +1,11 @@
 // The Feishu channel: one app (bot). client/ talks to the platform; inbound.ts takes its events in, from the long connection
 // or from webhook.ts; outbound.ts sends; live.ts shows runs while they work.
-import { join } from 'node:path';
 import type { FeishuSettings } from '../../config/schema.ts';
 import { AppError } from '../../src/domain/errors.ts';
 import type { Accept, Channel, ChannelMemory, ChannelStatus } from '../../src/ports/channel.ts';
 import type { Clock } from '../../src/ports/clock.ts';
-import type { MediaStore } from '../../src/ports/media.ts';
 import type { Logger } from '../../src/ports/log.ts';
+import type { MediaStore } from '../../src/ports/media.ts';
 import { checkApp } from './check.ts';
 import { createApi } from './client/api.ts';
 import { createConnection, type Connection } from './client/connection.ts';
@@ -122,6 +121,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
     account,
     type: 'feishu',
     async start() {
+      if (started || stopped.signal.aborted) return;
       state = { state: 'starting' };
       started = connect().catch((error: unknown) => {
         state = { state: 'failed', detail: 'could not be started; see the log' };

@@ -103,6 +103,7 @@ export interface Channel {
   stop(): Promise<void>;
   /** Sends once; never throws. A resend carries the same delivery id. */
   deliver(delivery: Delivery, signal: AbortSignal): Promise<DeliveryResult>;
+  /** Begins to connect, and goes on trying until stop(). Idempotent; not again after stop(). */
   status(): ChannelStatus;
   /** Absent: people see nothing until the answer is delivered. */
   live?: LiveView;

@@ -94,6 +94,8 @@ export interface FeishuServer {
   fail(method: string, path: RegExp, failure: Failure): void;
   /** Requests that match wait until the function it returns is called. */
   hold(method: string, path: RegExp): () => void;
+  /** The chat of a message that was pushed. */
+  chatOf(message: string): string;
   /** What people see of a chat: each message's text. */
   seen(chat: string): string[];
   /** From now on the tokens given out so far are refused. */
@@ -452,7 +454,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     scopes,
     uploads,
     async push(event, { parts = 1 } = {}) {
-      const { message } = event['event'] as { message?: { message_id: string; chat_id: string } };
+      const { message } = (event['event'] ?? {}) as { message?: { message_id: string; chat_id: string } };
       if (message) chats.set(message.message_id, message.chat_id);
       const [socket] = sockets;
       if (!socket) throw new Error('no connection');
@@ -500,6 +502,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
         resolve();
       };
     },
+    chatOf: (message) => chats.get(message) ?? 'unknown',
     seen: (chat) =>
       messages
         .filter((message) => message.chat === chat && !message.recalled)

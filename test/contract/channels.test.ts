@@ -1,0 +1,9 @@
+// Every channel against the contract of its port.
+import { feishuRig } from './channels/feishu.ts';
+import { webRig } from './channels/web.ts';
+import { webhookRig } from './channels/webhook.ts';
+import { describeChannel } from './suites/channel.ts';
+
+describeChannel('webhook', webhookRig);
+describeChannel('web', webRig);
+describeChannel('feishu', feishuRig);
