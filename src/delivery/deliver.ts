@@ -39,6 +39,8 @@ export function createDeliver(options: DeliverOptions): LaneHandler {
       const delayMs = result.afterMs ?? backOffMs(attempt, settings, random());
       return (await outbox.retryLater(lease, delayMs, result.error)) && { retryInMs: delayMs };
     }
+    if (result.status === 'wait')
+      return (await outbox.postpone(lease, result.afterMs, result.error)) && { retryInMs: result.afterMs };
     if (result.status === 'retry' || result.status === 'park') return outbox.park(lease, result.error);
     return outbox.settle(lease);
   }
@@ -66,6 +68,7 @@ export function createDeliver(options: DeliverOptions): LaneHandler {
       return 'idle';
     }
     if (result.status === 'sent') log.debug(fields, 'delivered');
+    else if (result.status === 'wait') log.debug({ ...fields, reason: result.error }, 'delivery waits');
     else if ('retryInMs' in outcome) {
       log.info(
         { ...fields, error: result.error, retryInMs: outcome.retryInMs },

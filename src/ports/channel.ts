@@ -38,6 +38,8 @@ export type Accept = (account: string, message: ChannelMessage) => Promise<Accep
 export type DeliveryResult =
   | { status: 'sent' }
   | { status: 'retry'; error: string; afterMs?: number }
+  /** Not tried: the account can't send now, whatever the delivery (nobody is logged in). Counts as no attempt. */
+  | { status: 'wait'; error: string; afterMs: number }
   | { status: 'park' | 'drop'; error: string };
 
 export interface ChannelStatus {

@@ -23,6 +23,8 @@ export interface Outbox {
   settle(lease: DeliveryLease): Promise<{ more: boolean } | false>;
   /** Failed for now: claimable again after delayMs; those behind it wait, so that order is kept. False if stale. */
   retryLater(lease: DeliveryLease, delayMs: number, error: string): Promise<boolean>;
+  /** Not tried at all: the same, and this attempt isn't counted. False if stale. */
+  postpone(lease: DeliveryLease, delayMs: number, reason: string): Promise<boolean>;
   /** Given up until somebody retries it: listed, and out of the way of those behind it. False if stale. */
   park(lease: DeliveryLease, error: string): Promise<{ more: boolean } | false>;
   list(query: { state: 'pending' | 'parked'; cursor?: string; limit: number }): Promise<Page<DeliveryRecord>>;

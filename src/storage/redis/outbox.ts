@@ -64,6 +64,17 @@ export function createOutbox({ operate, connections }: RedisContext): Outbox {
     return page.cursor === undefined ? { items } : { items, cursor: page.cursor };
   }
 
+  async function putOff(
+    { conversation, epoch }: DeliveryLease,
+    delayMs: number,
+    error: string,
+    counted: boolean,
+  ): Promise<boolean> {
+    const { meta } = conversationKeys(conversation);
+    const args = [epoch, Math.ceil(delayMs), error, counted ? 0 : 1];
+    return (await operate('outbox-retry-later', [meta], args)) === 1;
+  }
+
   return {
     async claim(conversation, leaseMs) {
       const k = conversationKeys(conversation);
@@ -85,10 +96,9 @@ export function createOutbox({ operate, connections }: RedisContext): Outbox {
       return reply === -1 ? false : { more: reply === 1 };
     },
 
-    async retryLater({ conversation, epoch }, delayMs, error) {
-      const { meta } = conversationKeys(conversation);
-      return (await operate('outbox-retry-later', [meta], [epoch, Math.ceil(delayMs), error])) === 1;
-    },
+    retryLater: (lease, delayMs, error) => putOff(lease, delayMs, error, true),
+
+    postpone: (lease, delayMs, reason) => putOff(lease, delayMs, reason, false),
 
     async park({ conversation, epoch }, error) {
       const k = conversationKeys(conversation);

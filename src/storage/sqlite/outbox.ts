@@ -38,6 +38,7 @@ export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversation
   const putOff = db.prepare(
     'UPDATE outbox SET holder = ?, not_before = ?, error = ?, epoch = epoch + 1, lease_until = 0 WHERE seq = ?',
   );
+  const uncount = db.prepare('UPDATE outbox SET attempts = attempts - 1 WHERE seq = ?');
   const putAside = db.prepare(
     'UPDATE outbox SET parked = 1, error = ?, epoch = epoch + 1, holder = 0, lease_until = 0 WHERE seq = ?',
   );
@@ -88,6 +89,16 @@ export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversation
         const row = held(lease);
         if (row === undefined) return false;
         putOff.run(...leaseFor(delayMs), error, row.seq);
+        return true;
+      });
+    },
+
+    postpone(lease, delayMs, reason) {
+      return db.write(() => {
+        const row = held(lease);
+        if (row === undefined) return false;
+        putOff.run(...leaseFor(delayMs), reason, row.seq);
+        uncount.run(row.seq);
         return true;
       });
     },

@@ -118,6 +118,28 @@ export function outboxContract(name: string, make: MakeBacking): void {
       }
     });
 
+    it('postpones without counting: however often, it is not used up, and those behind it wait', async () => {
+      const { outbox } = await withDeliveries(2);
+      const first = await claimed(outbox, 'acct:a');
+      await outbox.retryLater(first.lease, 1, 'gateway timeout');
+      for (let round = 0; round < 3; round += 1) {
+        const { lease, delivery: sending, attempt } = await claimedLater(outbox, 'acct:a');
+        expect([sending.id, attempt]).toEqual(['r1.0', 2]);
+        expect(await outbox.postpone(lease, 1, 'not logged in')).toBe(true);
+        expect(await outbox.postpone(lease, 1, 'again')).toBe(false);
+        expect(await outbox.settle(lease)).toBe(false);
+        const { items } = await outbox.list({ state: 'pending', limit: 10 });
+        expect(items.map(({ id, attempts, error }) => [id, attempts, error])).toEqual([
+          ['r1.0', 1, 'not logged in'],
+          ['r1.1', 0, undefined],
+        ]);
+      }
+      await outbox.postpone((await claimedLater(outbox, 'acct:a')).lease, 60_000, 'not logged in');
+      const waiting = await outbox.claim('acct:a', LONG_MS);
+      if (waiting.status !== 'wait') throw new Error(waiting.status);
+      expect(waiting.forMs).toBeGreaterThan(1_000);
+    });
+
     it('parks: listed, out of the way, no longer claimable', async () => {
       const { outbox } = await withDeliveries(2);
       const first = await claimed(outbox, 'acct:a');
