@@ -18,6 +18,14 @@ const serverSchema = z.strictObject({
   admin_token: z.string().default(''),
   drain_seconds: z.number().nonnegative().default(30),
   body_limit_bytes: count.default(1_048_576 * 2),
+  /** 0: no bound. */
+  overload: z
+    .strictObject({
+      conversation_messages: z.number().int().nonnegative().default(1_000),
+      conversations: z.number().int().nonnegative().default(100_000),
+      event_loop_delay_ms: ms.default(2_000),
+    })
+    .prefault({}),
   log_level: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
 });
 

@@ -15,6 +15,7 @@ import { createAccept } from './inbox/accept.ts';
 import { createCancel } from './inbox/cancel.ts';
 import { createCommands } from './inbox/commands.ts';
 import { isOneOf } from './inbox/ours.ts';
+import { createLoopDelay, createOverload } from './inbox/overload.ts';
 import { createLane } from './lane/lane.ts';
 import { createRun } from './lane/run.ts';
 import { createSweep } from './lane/sweep.ts';
@@ -85,6 +86,8 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   });
   await tools.load();
   let channels = new Map<string, Channel>();
+  const loopDelay = createLoopDelay();
+  const overload = () => config().server.overload;
   const accept = createAccept({
     storage,
     settings: () => config().agent,
@@ -97,6 +100,8 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
       clock,
     }),
     draining: () => draining,
+    overload: createOverload({ lanes, settings: overload, loopDelayMs: loopDelay.ms, log }),
+    maxWaiting: () => overload().conversation_messages,
     clock,
     log,
     count: metrics.message,
@@ -211,6 +216,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     await drafts.close();
     await deliveries.close(graceMs);
     lane.close();
+    loopDelay.close();
     await tools.close();
     await app.close();
     await storage.close();

@@ -2,7 +2,7 @@
 // acknowledgement only after this resolves.
 import type { AgentSettings, PeopleSettings } from '../../config/schema.ts';
 import { conversationId, conversationOf } from '../domain/conversation.ts';
-import { AppError } from '../domain/errors.ts';
+import { AppError, type ErrorCode } from '../domain/errors.ts';
 import type { InboundMessage, Note } from '../domain/inbound.ts';
 import type { Accept, Accepted, ChannelMessage } from '../ports/channel.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -10,6 +10,7 @@ import type { Logger } from '../ports/log.ts';
 import type { Storage } from '../ports/storage.ts';
 import { parseCommand, type Command, type RunCommand } from './commands.ts';
 import { createGate, isAdmin } from './gate.ts';
+import type { Overload } from './overload.ts';
 import { greetStranger } from './pairing.ts';
 
 export interface AcceptOptions {
@@ -22,6 +23,9 @@ export interface AcceptOptions {
   isOurs: (account: string, sender: string) => boolean;
   command: RunCommand;
   draining: () => boolean;
+  overload: Overload;
+  /** Most messages that may wait in one conversation; 0: any number. */
+  maxWaiting: () => number;
   clock: Clock;
   log: Logger;
   count: (account: string, result: string) => void;
@@ -29,6 +33,9 @@ export interface AcceptOptions {
 
 /** Longest note, in characters: it is context, and one person's essay is not to fill the model's window. */
 const MAX_NOTE_CHARS = 2_000;
+/** Of a message that would fit in later: nothing is wrong. */
+const REFUSALS: ReadonlySet<ErrorCode> = new Set(['conversation_full', 'overloaded']);
+const FULL_RETRY_MS = 10_000;
 
 export function createAccept(options: AcceptOptions): Accept {
   const { storage, clock, log, count } = options;
@@ -38,12 +45,11 @@ export function createAccept(options: AcceptOptions): Accept {
   const commanding = new Map<string, Promise<Accepted>>();
 
   async function append(message: InboundMessage): Promise<Accepted> {
-    // Cancel before appending, so that the run that is being interrupted can't take the new message with it; but not
-    // for a redelivery of the very message that is being answered.
-    if (message.busy === 'interrupt' && !(await reader.status(message.conversation, message.id))) {
-      await control.cancel(message.conversation);
-    }
-    const { duplicate } = await store.append(message);
+    using _admitted = await options.overload.admit();
+    const maxWaiting = options.maxWaiting();
+    if (message.busy === 'interrupt') await interrupt(message, maxWaiting);
+    const { duplicate, full } = await store.append(message, { maxWaiting });
+    if (full) throw tooMany(maxWaiting);
     // A duplicate is woken as well: the first one's wake may have died with its process.
     await lanes.wake(message.conversation).catch((error: unknown) => {
       log.warn(
@@ -52,6 +58,16 @@ export function createAccept(options: AcceptOptions): Accept {
       );
     });
     return { status: duplicate ? 'duplicate' : 'queued', id: message.id, conversation: message.conversation };
+  }
+
+  /**
+   * Cancels before the append, so that the run that is being interrupted can't take the new message with it; but not for a
+   * redelivery of the very message that is being answered, nor for one that will not get in.
+   */
+  async function interrupt({ conversation, id }: InboundMessage, maxWaiting: number): Promise<void> {
+    if (await reader.status(conversation, id)) return;
+    if (maxWaiting > 0 && (await reader.state(conversation)).pending >= maxWaiting) throw tooMany(maxWaiting);
+    await control.cancel(conversation);
   }
 
   async function accept(account: string, incoming: ChannelMessage): Promise<Accepted> {
@@ -147,11 +163,16 @@ export function createAccept(options: AcceptOptions): Accept {
       count(account, accepted.status);
       return accepted;
     } catch (error) {
-      count(account, 'failed');
+      count(account, error instanceof AppError && REFUSALS.has(error.code) ? 'refused' : 'failed');
       throw error;
     }
   };
 }
+
+const tooMany = (maxWaiting: number): AppError =>
+  new AppError('conversation_full', `${maxWaiting} messages of this conversation wait to be answered.`, {
+    retryAfterMs: FULL_RETRY_MS,
+  });
 
 function repeated(accepted: Accepted): Accepted {
   if (accepted.status === 'command') return { ...accepted, repeated: true };

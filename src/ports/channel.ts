@@ -31,7 +31,10 @@ export type Accepted =
   /** Not for the bot (not mentioned, not allowed, its own): acknowledge and forget. */
   | { status: 'ignored'; reason: string };
 
-/** Rejects with AppError 'storage_unavailable' (or 'draining') when the message could not be made durable: do not acknowledge. */
+/**
+ * Rejects with AppError 'storage_unavailable', 'draining', 'overloaded' or 'conversation_full' when the message was not made
+ * durable: do not acknowledge.
+ */
 export type Accept = (account: string, message: ChannelMessage) => Promise<Accepted>;
 
 /** `retry`: failed for now. `park`: will not work without somebody's help. `drop`: pointless (message recalled, target gone). */

@@ -6,7 +6,7 @@ import type { LaneQueue } from '../ports/lanes.ts';
 export interface Metrics {
   contentType: string;
   render(): Promise<string>;
-  /** `result`: queued, duplicate, command, ignored or failed. */
+  /** `result`: queued, duplicate, command, ignored, refused or failed. */
   message(account: string, result: string): void;
   /** Counts turns, tokens, tools and ends of runs. */
   runEvent(account: string, event: RunEvent): void;

@@ -3,6 +3,7 @@ import { peopleOf } from '../../config/people-schema.ts';
 import { agentSchema, configSchema } from '../../config/schema.ts';
 import { createAccept } from '../../src/inbox/accept.ts';
 import { createCommands } from '../../src/inbox/commands.ts';
+import type { Overload } from '../../src/inbox/overload.ts';
 import type { Accept } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { systemClock } from '../../src/system-clock.ts';
@@ -12,6 +13,9 @@ export interface AcceptOn {
   /** Settings of `agent`. */
   agent?: object;
   draining?: boolean;
+  overload?: Overload;
+  /** In one conversation; default: any number. */
+  maxWaiting?: number;
   /** Parts in place of the storage's own. */
   storage?: Partial<Storage>;
   /** Settings of the account. */
@@ -19,6 +23,9 @@ export interface AcceptOn {
   /** Ids of this server's own accounts. */
   ours?: string[];
 }
+
+/** Refuses nothing. */
+export const openDoor: Overload = { admit: async () => ({ [Symbol.dispose]: () => undefined }) };
 
 export function acceptOn(storage: Storage, more: AcceptOn = {}) {
   const { log, lines } = recordingLog();
@@ -37,6 +44,8 @@ export function acceptOn(storage: Storage, more: AcceptOn = {}) {
       clock: systemClock,
     }),
     draining: () => more.draining ?? false,
+    overload: more.overload ?? openDoor,
+    maxWaiting: () => more.maxWaiting ?? 0,
     clock: systemClock,
     log,
     count: (account, result) => void counts.push(`${account} ${result}`),

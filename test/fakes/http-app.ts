@@ -20,6 +20,7 @@ import type { Channel } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { systemClock } from '../../src/system-clock.ts';
+import { openDoor } from './accept.ts';
 import { recordingLog, type LogLine } from './log.ts';
 
 export const ADMIN = 'the-admin-token';
@@ -113,6 +114,8 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       clock: systemClock,
     }),
     draining: () => false,
+    overload: openDoor,
+    maxWaiting: () => 0,
     clock: systemClock,
     log,
     count: () => {},
