@@ -9,6 +9,7 @@ import { createCalibration } from './agent/index.ts';
 import { checkArguments } from './agent/validate.ts';
 import { createDeliver } from './delivery/deliver.ts';
 import { createDrafts } from './delivery/drafts.ts';
+import { filesToSend } from './delivery/files.ts';
 import { createChannelMemory } from './delivery/memory.ts';
 import { createApp } from './http/app.ts';
 import { createAccept } from './inbox/accept.ts';
@@ -19,8 +20,8 @@ import { createLoopDelay, createOverload } from './inbox/overload.ts';
 import { createLane } from './lane/lane.ts';
 import { createRun } from './lane/run.ts';
 import { createSweep } from './lane/sweep.ts';
+import { createMediaStore, createMediaSweep } from './media/index.ts';
 import { createModels } from './models/index.ts';
-import { createMediaStore } from './media/index.ts';
 import type { Channel } from './ports/channel.ts';
 import type { Logger } from './ports/log.ts';
 import type { Storage } from './ports/storage.ts';
@@ -66,14 +67,15 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   metrics.watchQueue('lanes', lanes);
   metrics.watchQueue('deliveries', deliveries);
 
-  const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
+  const mediaFolder = startConfig.media.dir || join(startConfig.storage.data_dir, 'media');
   const media = createMediaStore({
-    folder: startConfig.media.dir || join(startConfig.storage.data_dir, 'media'),
+    folder: mediaFolder,
     maxBytes: startConfig.media.max_bytes,
     types: startConfig.media.types,
     denyTypes: startConfig.media.deny_types,
     now: clock.now,
   });
+  const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
   /** The default one first. */
   const names = new Set(models.list().map(({ id }) => id));
   const tools = createToolset({
@@ -155,6 +157,17 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     ...(runsLanes ? [createSweep({ reader, kind: 'lanes', lanes, intervalMs, log })] : []),
     ...(runsChannels ? [createSweep({ reader, kind: 'outbox', lanes: deliveries, intervalMs, log })] : []),
   ];
+    ...(runsChannels
+      ? [
+          createMediaSweep({
+            folder: mediaFolder,
+            ttlMs: startConfig.media.ttl_days * 86_400_000,
+            wanted: () => filesToSend(outbox),
+            now: clock.now,
+            log,
+          }),
+        ]
+      : []),
 
   const app = await createApp({
     config: startConfig,

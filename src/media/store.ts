@@ -22,9 +22,6 @@ export interface MediaStoreOptions {
 /** Nothing else is looked for in the folder: no separator, no dots but one. */
 const REF = /^media:([0-9a-f]{64})\.([a-z0-9]{1,12})$/;
 
-/** Of a file that is being written; the sweep removes those that were left behind. */
-export const PART = '.part';
-
 export function createMediaStore(options: MediaStoreOptions): MediaStore {
   const { folder, maxBytes, types, denyTypes, now } = options;
   const placeOf = (hash: string, extension: string): string =>
@@ -44,7 +41,7 @@ export function createMediaStore(options: MediaStoreOptions): MediaStore {
   }
 
   async function write(place: string, bytes: Buffer): Promise<void> {
-    const part = `${place}.${randomUUID()}${PART}`;
+    const part = `${place}.${randomUUID()}.part`;
     await mkdir(dirname(place), { recursive: true, mode: 0o700 });
     try {
       // Flushed: what is journaled after this must not name a file that a power cut takes away.
