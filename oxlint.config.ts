@@ -15,6 +15,7 @@ const MIDDLE = [
   'telemetry',
   'redis',
   'sqlite',
+  'shared',
   ...CHANNELS,
 ];
 const TOP = ['lane', 'http', 'storage', 'channels'];
@@ -33,7 +34,8 @@ const SDKS = [
   'fastify',
   'fastify-type-provider-zod',
 ].concat(['@fastify/[^/]+', 'pino', 'prom-client', 'yaml', 'marked', 'ipaddr\\.js', 'jsonrepair', 'ajv']);
-SDKS.push('@modelcontextprotocol/sdk', 'turndown', 'unpdf', 'mime');
+SDKS.push('wechaty', 'wechaty-puppet', 'file-box');
+SDKS.push('@modelcontextprotocol/sdk', 'turndown', 'unpdf', 'mime', 'uqr');
 
 const CHANNEL_SDKS: Record<string, string[]> = { web: ['marked'], feishu: ['@larksuiteoapi/node-sdk'] };
 
@@ -45,9 +47,9 @@ interface Place {
   sdks?: string[];
 }
 
-const middle = (folder: string, sdks: string[] = []): Place => {
+const middle = (folder: string, sdks: string[] = [], more: string[] = []): Place => {
   const own = folder.split('/').at(-1) ?? '';
-  return { files: `${folder}/**`, may: [...BASE, own], sdks };
+  return { files: `${folder}/**`, may: [...BASE, own, ...more], sdks };
 };
 
 // A later entry wins for a file that several match.
@@ -70,7 +72,8 @@ const PLACES: Place[] = [
   middle('src/storage/redis', ['bullmq', 'ioredis']),
   middle('src/storage/sqlite', ['node:sqlite']),
   middle('channels'),
-  ...CHANNELS.map((name) => middle(`channels/${name}`, CHANNEL_SDKS[name])),
+  middle('channels/shared', ['marked', 'uqr']),
+  ...CHANNELS.map((name) => middle(`channels/${name}`, CHANNEL_SDKS[name], ['shared'])),
   { files: 'src/lane/**', may: [...BASE, ...MIDDLE, 'lane'] },
   {
     files: 'src/http/**',

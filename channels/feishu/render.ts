@@ -1,7 +1,7 @@
 // Our Markdown → the platform's messages: a post with one `md` element, or a card where a post shows it badly (code,
 // tables). Limits: https://open.feishu.cn/document/server-docs/im-v1/message/create
 import type { Content } from './client/api.ts';
-import { fits, splitMarkdown, type Limits } from './split.ts';
+import { fits, splitMarkdown, type Limits } from '../shared/split.ts';
 
 const TEXT: Limits = { maxChars: 4_000, maxBytes: 24_000 };
 /** Of the JSON as it is sent. */

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readContent } from '../../channels/feishu/content.ts';
 import { cardJson, partsOf, renderPart } from '../../channels/feishu/render.ts';
-import { splitMarkdown } from '../../channels/feishu/split.ts';
+import { splitMarkdown } from '../../channels/shared/split.ts';
 
 const mentions = [
   { key: '@_user_1', name: 'Lane', openId: 'ou_bot' },

@@ -28,7 +28,9 @@ const CASES: [file: string, text: string, rule: string | undefined][] = [
   ['src/storage/redis/c.ts', `import '../../ports/store.ts';\nimport 'ioredis';`, undefined],
   ['channels/web/a.ts', `import '../webhook/index.ts';`, 'no-restricted-imports'],
   ['channels/web/b.ts', `import '../../src/inbox/accept.ts';`, 'no-restricted-imports'],
-  ['channels/web/c.ts', `import '../../src/ports/channel.ts';`, undefined],
+  ['channels/web/c.ts', `import '../../src/ports/channel.ts';\nimport '../shared/split.ts';`, undefined],
+  ['channels/shared/a.ts', `import '../web/index.ts';`, 'no-restricted-imports'],
+  ['channels/shared/b.ts', `import 'uqr';\nimport '../../src/ports/channel.ts';`, undefined],
   ['src/lane/c.ts', `import '../../test/fakes/x.ts';`, 'no-restricted-imports'],
   [
     'src/main.ts',
