@@ -37,7 +37,11 @@ const SDKS = [
 SDKS.push('wechaty', 'wechaty-puppet', 'file-box');
 SDKS.push('@modelcontextprotocol/sdk', 'turndown', 'unpdf', 'mime', 'uqr');
 
-const CHANNEL_SDKS: Record<string, string[]> = { web: ['marked'], feishu: ['@larksuiteoapi/node-sdk'] };
+const CHANNEL_SDKS: Record<string, string[]> = {
+  web: ['marked'],
+  feishu: ['@larksuiteoapi/node-sdk'],
+  wechat: ['wechaty', 'wechaty-puppet', 'file-box'],
+};
 
 interface Place {
   files: string;
