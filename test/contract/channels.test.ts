@@ -1,4 +1,5 @@
 // Every channel against the contract of its port.
+import { boardRig } from './channels/board/rig.ts';
 import { feishuRig } from './channels/feishu.ts';
 import { webRig } from './channels/web.ts';
 import { webhookRig } from './channels/webhook.ts';
@@ -7,3 +8,5 @@ import { describeChannel } from './suites/channel.ts';
 describeChannel('webhook', webhookRig);
 describeChannel('web', webRig);
 describeChannel('feishu', feishuRig);
+// The smallest one, of docs/writing-a-channel.md.
+describeChannel('board', boardRig);
