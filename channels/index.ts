@@ -1,6 +1,7 @@
 // The channels there are, by `type`. An adapter's code, and its SDK, is loaded only when an account of it is configured.
 import type { ChannelSettings, Config } from '../config/schema.ts';
 import type { Accept, Channel, ChannelMemory } from '../src/ports/channel.ts';
+import type { ChannelStates } from '../src/ports/channel-state.ts';
 import type { Clock } from '../src/ports/clock.ts';
 import type { Logger } from '../src/ports/log.ts';
 import type { MediaStore } from '../src/ports/media.ts';
@@ -12,6 +13,12 @@ export interface ChannelDeps {
   /** Cancels the run of a message that was taken back. False if it isn't running (yet, or any more). */
   cancel: (conversation: string, message: string) => Promise<boolean>;
   memory: (account: string) => ChannelMemory;
+  /** What outlives the process for good: logins, cursors. */
+  state: ChannelStates;
+  /** How long a process that acts for an account may be silent before another one takes over. */
+  leaseMs: number;
+  /** Writes to the operator's terminal: a QR code to log in with. */
+  print: (text: string) => void;
   /** Files of messages, both ways. */
   media: MediaStore;
 }

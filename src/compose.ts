@@ -121,6 +121,9 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   const lane = createLane({
     store,
     control,
+    state: storage.channelState,
+    leaseMs: startConfig.workers.lock_seconds * 1000,
+    print: (text) => void process.stderr.write(text),
     config,
     run: createRun({
       store,

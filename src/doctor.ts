@@ -216,6 +216,15 @@ const detached: ChannelDeps = {
   media: {
     maxBytes: 0,
     put: () => Promise.reject(new Error('not started')),
+  state: () => ({
+    get: () => Promise.reject(new Error('not opened')),
+    set: () => Promise.resolve(),
+    delete: () => Promise.resolve(),
+    lease: () => Promise.resolve(false),
+    release: () => Promise.resolve(),
+  }),
+  leaseMs: 1,
+  print: () => undefined,
     get: () => Promise.resolve(undefined),
   },
 };
