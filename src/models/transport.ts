@@ -1,4 +1,4 @@
-// Model layer, the wire's guard: the `fetch` given to both SDKs. It sees bytes, where the SDKs see events, so it alone
+// Model layer, the wire's guard: the `fetch` given to both SDKs. It sees bytes, so it alone
 // notices a silent connection (pings count as life), an error body in whatever shape, and an answer that is no stream.
 import { CallError, failureOfBody } from './errors.ts';
 
@@ -11,8 +11,9 @@ export interface TransportOptions {
 
 export type Fetch = (url: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
-/** Longest error body that is read. */
-const MAX_ERROR_CHARS = 65_536;
+/** How much is read of an error's body, and of an answer that comes in one piece. */
+const MAX_ERROR_BYTES = 65_536;
+const MAX_DOCUMENT_BYTES = 64 * 1024 * 1024;
 
 export function createTransport({ idleTimeoutMs, wrapJson }: TransportOptions): Fetch {
   return async (url, init = {}) => {
@@ -35,21 +36,20 @@ export function createTransport({ idleTimeoutMs, wrapJson }: TransportOptions): 
     };
     try {
       const response = await fetch(url, { ...init, signal: controller.signal });
-      timer?.refresh();
-      if (!response.ok) throw await errorOf(response);
-      const stream = await streamOf(response, wrapJson);
-      return new Response(
-        stream
-          ? watched(stream, {
-              alive: () => timer?.refresh(),
-              release,
-              aborted: () => controller.signal.aborted,
-            })
-          : null,
-        {
-          headers: { 'content-type': 'text/event-stream' },
-        },
-      );
+      const alive = () => timer?.refresh();
+      alive();
+      const reader = response.body?.getReader();
+      if (!response.ok)
+        throw errorOf(response, reader ? await textOf(reader, [], { alive, maxBytes: MAX_ERROR_BYTES }) : '');
+      if (!reader) throw noStream(response, '');
+      const { chunks, isDocument } = await opening(reader, alive);
+      if (!isDocument)
+        return eventStream(
+          watched(reader, chunks, { alive, release, aborted: () => controller.signal.aborted }),
+        );
+      const text = await textOf(reader, chunks, { alive, maxBytes: MAX_DOCUMENT_BYTES });
+      release();
+      return eventStream(asEvents(response, text, wrapJson));
     } catch (error) {
       release();
       throw error;
@@ -57,29 +57,70 @@ export function createTransport({ idleTimeoutMs, wrapJson }: TransportOptions): 
   };
 }
 
-async function errorOf(response: Response): Promise<CallError> {
-  const text = (await response.text()).slice(0, MAX_ERROR_CHARS);
-  const body = parse(text);
-  const failure = failureOfBody(body ?? plain(text), response.status, response.headers);
-  return new CallError({ ...failure, status: response.status });
+const eventStream = (body: BodyInit): Response =>
+  new Response(body, { headers: { 'content-type': 'text/event-stream' } });
+
+function errorOf({ status, headers }: Response, text: string): CallError {
+  return new CallError({ ...failureOfBody(parse(text) ?? plain(text), status, headers), status });
 }
 
-/** The body as a stream of events; rejects when it is none. */
-async function streamOf(
-  response: Response,
-  wrapJson: TransportOptions['wrapJson'],
-): Promise<ReadableStream<Uint8Array> | undefined> {
-  const type = response.headers.get('content-type') ?? '';
-  if (!/json|html|xml/.test(type)) return response.body ?? undefined;
-  const text = await response.text();
-  // Events under a wrong name.
-  if (/^\s*(?:data|event|id|:)/.test(text)) return new Response(text).body ?? undefined;
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/**
+ * The chunks up to the first that is more than white space, and whether a document begins there, JSON or a page. What the
+ * headers say of it is often wrong.
+ */
+async function opening(
+  reader: Reader,
+  alive: () => void,
+): Promise<{ chunks: Uint8Array[]; isDocument: boolean }> {
+  const chunks: Uint8Array[] = [];
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return { chunks, isDocument: false };
+    alive();
+    chunks.push(value);
+    const first = value.find((byte) => !BLANK.has(byte));
+    if (first !== undefined) return { chunks, isDocument: DOCUMENT.has(first) };
+  }
+}
+
+/** White space, and the bytes of a byte order mark. */
+const BLANK: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20, 0xef, 0xbb, 0xbf]);
+/** `{`, `[`, `<` */
+const DOCUMENT: ReadonlySet<number> = new Set([0x7b, 0x5b, 0x3c]);
+
+/** The rest of a body as text; what is beyond `maxBytes` is left out. */
+async function textOf(
+  reader: Reader,
+  opened: Uint8Array[],
+  { alive, maxBytes }: { alive: () => void; maxBytes: number },
+): Promise<string> {
+  const chunks = [...opened];
+  let bytes = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+  while (bytes < maxBytes) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    alive();
+    chunks.push(value);
+    bytes += value.length;
+  }
+  if (bytes >= maxBytes) await reader.cancel();
+  return new TextDecoder().decode(Buffer.concat(chunks).subarray(0, maxBytes));
+}
+
+/** An answer in one piece as a stream of one event; throws when it is none. */
+function asEvents(response: Response, text: string, wrapJson: TransportOptions['wrapJson']): string {
   const body = parse(text);
   const wrapped = body === undefined ? undefined : wrapJson(JSON.stringify(body));
-  if (wrapped !== undefined) return new Response(wrapped).body ?? undefined;
+  if (wrapped !== undefined) return wrapped;
   const failure = failureOfBody(body ?? '');
-  if (failure.code || failure.message) throw new CallError(failure);
-  throw new CallError({
+  throw failure.code || failure.message ? new CallError(failure) : noStream(response, text);
+}
+
+function noStream({ headers }: Response, text: string): CallError {
+  const type = headers.get('content-type') ?? 'something';
+  return new CallError({
     code: 'no_stream',
     message: `the endpoint answered ${type} instead of a stream (is base_url right?): ${plain(text)}`,
     transport: true,
@@ -97,12 +138,13 @@ interface Watch {
 /** How long the rest of an answer is waited for that its reader has had enough of, to keep the connection. */
 const DRAIN_MS = 1_000;
 
-/** The same bytes, watched. */
-function watched(stream: ReadableStream<Uint8Array>, watch: Watch): ReadableStream<Uint8Array> {
-  const reader = stream.getReader();
+/** The bytes, those that were read already first; watched. */
+function watched(reader: Reader, opened: Uint8Array[], watch: Watch): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
+        const chunk = opened.shift();
+        if (chunk) return controller.enqueue(chunk);
         try {
           const { done, value } = await reader.read();
           if (done) {
@@ -131,7 +173,7 @@ function watched(stream: ReadableStream<Uint8Array>, watch: Watch): ReadableStre
   );
 }
 
-async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
+async function drain(reader: Reader): Promise<void> {
   const timer = setTimeout(() => void reader.cancel().catch(() => undefined), DRAIN_MS);
   try {
     while (!(await reader.read()).done);

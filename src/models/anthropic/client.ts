@@ -1,22 +1,17 @@
 // ModelClient for Anthropic's messages API and those who copy it. The only place that knows @anthropic-ai/sdk, which is
 // loaded at the first call.
 //
-// The SDK makes the request; its events are read raw, because its own reader drops every event without a name, and an
-// error unless the event is named so.
+// The SDK makes the request; the answer is read in sse.ts, because the SDK drops every event without a name, and an error
+// unless the event is named so.
 import type Anthropic from '@anthropic-ai/sdk';
 import type { ModelClient } from '../../ports/model.ts';
 import { createRequestBuilder } from './request.ts';
 import { createAnthropicStream } from './stream.ts';
 import { createClient, type Attempt } from '../client.ts';
-import { CallError } from '../errors.ts';
 import { createReply } from '../reply.ts';
 import { authHeaders, type ModelEntry } from '../settings.ts';
+import { readAnswer } from '../sse.ts';
 import { createTransport } from '../transport.ts';
-
-interface Sdk {
-  client: Anthropic;
-  rawEvents: (response: Response) => AsyncIterable<{ event: string | null; data: string }>;
-}
 
 export interface AnthropicClient extends ModelClient {
   /** Loads the SDK ahead of the first call. */
@@ -25,9 +20,9 @@ export interface AnthropicClient extends ModelClient {
 
 export function createAnthropicClient(entry: ModelEntry): AnthropicClient {
   const builder = createRequestBuilder(entry);
-  let loading: Promise<Sdk> | undefined;
+  let loading: Promise<Anthropic> | undefined;
 
-  const sdk = (): Promise<Sdk> => {
+  const sdk = (): Promise<Anthropic> => {
     loading ??= load(entry).catch((error: unknown) => {
       loading = undefined;
       throw error;
@@ -38,7 +33,7 @@ export function createAnthropicClient(entry: ModelEntry): AnthropicClient {
   const client = createClient({
     entry,
     async attempt(request, key, signal): Promise<Attempt> {
-      const { client: anthropic, rawEvents } = await sdk();
+      const anthropic = await sdk();
       const reply = createReply({ model: entry.model, thinkTags: entry.flags.think_tags });
       const stream = createAnthropicStream(reply);
       return {
@@ -46,14 +41,7 @@ export function createAnthropicClient(entry: ModelEntry): AnthropicClient {
           const body = builder.build(request) as unknown as Anthropic.MessageCreateParamsStreaming;
           const options = { signal, headers: authHeaders(key, entry) };
           const response = await anthropic.messages.create(body, options).asResponse();
-          for await (const { event, data } of rawEvents(response)) {
-            if (event === 'ping' || data === '' || data === '[DONE]') continue;
-            stream.push(parse(event, data));
-            const events = reply.take();
-            if (events.length > 0) yield events;
-          }
-          reply.flush();
-          yield reply.take();
+          yield* readAnswer(response, stream, reply);
         },
         complete: () => stream.finished,
         finish: () =>
@@ -68,12 +56,9 @@ export function createAnthropicClient(entry: ModelEntry): AnthropicClient {
   return { ...client, warm: async () => void (await sdk()) };
 }
 
-async function load(entry: ModelEntry): Promise<Sdk> {
-  const [{ default: Anthropic }, { Stream }] = await Promise.all([
-    import('@anthropic-ai/sdk'),
-    import('@anthropic-ai/sdk/streaming'),
-  ]);
-  const client = new Anthropic({
+async function load(entry: ModelEntry): Promise<Anthropic> {
+  const { default: Anthropic } = await import('@anthropic-ai/sdk');
+  return new Anthropic({
     // The key goes with each call; there may be several.
     apiKey: 'per-call',
     webhookKey: null,
@@ -87,7 +72,6 @@ async function load(entry: ModelEntry): Promise<Sdk> {
     },
     fetch: createTransport({ idleTimeoutMs: entry.idleTimeoutMs, wrapJson }),
   });
-  return { client, rawEvents: (response) => Stream.rawEvents(response) };
 }
 
 /** Without the /v1 that the SDK adds. */
@@ -97,17 +81,3 @@ const baseUrl = (url: string): string =>
 /** A whole message as a stream of one event. */
 const wrapJson = (text: string): string | undefined =>
   text.includes('"type":"message"') ? `data: ${text}\n\n` : undefined;
-
-function parse(event: string | null, data: string): unknown {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch (error) {
-    throw new CallError(
-      { code: 'garbled', message: 'an event of the stream is not JSON', transport: true },
-      { cause: error },
-    );
-  }
-  // An error may be an object of its own under the event's name.
-  return event === 'error' ? { type: 'error', error: (value as { error?: unknown }).error ?? value } : value;
-}

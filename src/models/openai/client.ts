@@ -1,5 +1,6 @@
 // ModelClient for OpenAI's chat completions and whatever speaks them. The only place that knows the openai package; it is
-// loaded at the first call, so that a server which never calls it does not carry it.
+// loaded at the first call, so that a server which never calls it does not carry it. The SDK makes the request; the answer is
+// read in sse.ts.
 import type OpenAI from 'openai';
 import type { ModelClient } from '../../ports/model.ts';
 import type { Logger } from '../../ports/log.ts';
@@ -9,6 +10,7 @@ import { createRequestBuilder } from './request.ts';
 import { createOpenAIStream } from './stream.ts';
 import { createReply } from '../reply.ts';
 import { authHeaders, type ModelEntry } from '../settings.ts';
+import { readAnswer } from '../sse.ts';
 import { createTransport } from '../transport.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
@@ -49,14 +51,8 @@ export function createOpenAIClient(resolved: ModelEntry, { log }: { log: Logger 
         async *events() {
           const headers = authHeaders(key, entry);
           const body = builder.build(request) as unknown as Params;
-          const chunks = await openai.chat.completions.create(body, { signal, headers });
-          for await (const chunk of chunks) {
-            stream.push(chunk);
-            const events = reply.take();
-            if (events.length > 0) yield events;
-          }
-          reply.flush();
-          yield reply.take();
+          const response = await openai.chat.completions.create(body, { signal, headers }).asResponse();
+          yield* readAnswer(response, stream, reply);
         },
         complete: () => stream.finished,
         finish() {
