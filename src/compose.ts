@@ -115,15 +115,15 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     accept: drafts.watching(accept),
     cancel: createCancel(reader, control),
     memory: (account) => createChannelMemory(storage.index, account),
+    state: storage.channelState,
+    leaseMs: startConfig.workers.lock_seconds * 1000,
+    print: (text) => void process.stderr.write(text),
     media,
   });
 
   const lane = createLane({
     store,
     control,
-    state: storage.channelState,
-    leaseMs: startConfig.workers.lock_seconds * 1000,
-    print: (text) => void process.stderr.write(text),
     config,
     run: createRun({
       store,

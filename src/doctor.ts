@@ -213,9 +213,6 @@ const detached: ChannelDeps = {
   accept: () => Promise.reject(new Error('not started')),
   cancel: () => Promise.resolve(false),
   memory: () => ({ remember: () => Promise.resolve(), find: () => Promise.resolve(undefined) }),
-  media: {
-    maxBytes: 0,
-    put: () => Promise.reject(new Error('not started')),
   state: () => ({
     get: () => Promise.reject(new Error('not opened')),
     set: () => Promise.resolve(),
@@ -225,6 +222,9 @@ const detached: ChannelDeps = {
   }),
   leaseMs: 1,
   print: () => undefined,
+  media: {
+    maxBytes: 0,
+    put: () => Promise.reject(new Error('not started')),
     get: () => Promise.resolve(undefined),
   },
 };
