@@ -159,7 +159,6 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   const sweeps = [
     ...(runsLanes ? [createSweep({ reader, kind: 'lanes', lanes, intervalMs, log })] : []),
     ...(runsChannels ? [createSweep({ reader, kind: 'outbox', lanes: deliveries, intervalMs, log })] : []),
-  ];
     ...(runsChannels
       ? [
           createMediaSweep({
@@ -171,6 +170,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
           }),
         ]
       : []),
+  ];
 
   const app = await createApp({
     config: startConfig,
