@@ -9,7 +9,12 @@ import { differences } from './merge.ts';
 import type { Config } from './schema.ts';
 
 /** Settings whose changes apply to the next run: a right that is taken away must be gone. The rest is wired once, at start. */
-const LIVE = [/^agent(?:\.|$)/u, /^tools\.(?:rules|admins)(?:\.|$)/u];
+const LIVE = [
+  /^agent(?:\.|$)/u,
+  /^tools\.rules(?:\.|$)/u,
+  // Account names have no dots.
+  /^channels\.[^.]+\.(?:access|admins)(?:\.|$)/u,
+];
 
 const isLive = (path: Path): boolean => LIVE.some((pattern) => pattern.test(joinPath(path)));
 
@@ -43,8 +48,12 @@ export function createConfigHolder(options: LoadOptions = {}): ConfigHolder {
       const needRestart = changed.filter((path) => !isLive(path)).map(joinPath);
       if (applied.length > 0) {
         const previous = current;
-        const { rules, admins } = next.tools;
-        current = { ...current, agent: next.agent, tools: { ...current.tools, rules, admins } };
+        current = {
+          ...current,
+          agent: next.agent,
+          tools: { ...current.tools, rules: next.tools.rules },
+          channels: withRights(current.channels, next.channels),
+        };
         for (const listener of listeners) listener(current, previous);
       }
       return { applied, needRestart };
@@ -54,6 +63,16 @@ export function createConfigHolder(options: LoadOptions = {}): ConfigHolder {
       return () => listeners.delete(listener);
     },
   };
+}
+
+/** The accounts as they were wired, with the rights that people have now. */
+function withRights(wired: Config['channels'], next: Config['channels']): Config['channels'] {
+  const accounts = Object.entries(wired).map(([account, channel]) => {
+    const now = next[account];
+    if (!now || !('admins' in channel) || !('admins' in now)) return [account, channel] as const;
+    return [account, { ...channel, admins: now.admins, access: now.access }] as const;
+  });
+  return Object.fromEntries(accounts);
 }
 
 /** Editors write a file in several steps: the first event starts the wait, and one reload follows. */

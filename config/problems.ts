@@ -50,7 +50,7 @@ export function describeIssue(issue: z.core.$ZodIssue, context: Context): Proble
       where: context.where([...path, key]),
       path: joinPath([...path, key]),
       found: `the unknown key "${key}"`,
-      allowed: allowedKeys(key, known),
+      allowed: MOVED.get(joinPath([...path, key])) ?? allowedKeys(key, known),
     }));
   }
   return [
@@ -62,6 +62,11 @@ export function describeIssue(issue: z.core.$ZodIssue, context: Context): Proble
     },
   ];
 }
+
+/** Keys of earlier versions, and what took their place. */
+const MOVED = new Map([
+  ['tools.admins', 'the same people as channels.<account>.admins, each by the id without "<account>:"'],
+]);
 
 function allowedKeys(key: string, known: string[]): string {
   const near = nearest(key, known);

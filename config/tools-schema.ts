@@ -14,7 +14,7 @@ const ruleSchema = z.strictObject({
   roles: z
     .array(z.enum(['admin', 'member']))
     .optional()
-    .describe('admin: who is in tools.admins; absent: both'),
+    .describe('admin: who is among the admins of the channel account; absent: both'),
   allow: z.boolean().describe('true lets the call through, false refuses it'),
 });
 
@@ -46,7 +46,6 @@ const mcpServerSchema = z
 export const toolsSchema = z.strictObject({
   enabled: z.array(z.string()).default(['calculate', 'now']),
   rules: z.array(ruleSchema).default([]),
-  admins: z.array(z.string()).default([]),
   offer_max: z.number().int().min(2).default(24),
   folder: z.string().default(''),
   skills: z.string().default(''),

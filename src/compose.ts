@@ -80,7 +80,8 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
   const names = new Set(models.list().map(({ id }) => id));
   const tools = createToolset({
     settings: startConfig.tools,
-    rules: () => config().tools,
+    rules: () => config().tools.rules,
+    isAdmin: (account, sender) => peopleOf(config().channels, account).admins.includes(sender),
     builtIn: options.tools,
     check: (tool, args) => checkArguments(tool, args, false),
     clock,

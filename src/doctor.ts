@@ -7,10 +7,12 @@ import { createChannels, isOn, type ChannelDeps } from '../channels/index.ts';
 import { loadConfig, PROMPT_FOLDER, searchPath, type LoadOptions } from '../config/load.ts';
 import { createPromptSource } from '../config/prompt.ts';
 import type { Config } from '../config/schema.ts';
+import { checkArguments } from './agent/validate.ts';
 import { openStorage } from './backend.ts';
 import { createModels, type Models } from './models/index.ts';
 import { resolveEntry } from './models/settings.ts';
 import type { Logger } from './ports/log.ts';
+import type { Tool } from './ports/tool.ts';
 import { systemClock } from './system-clock.ts';
 import { checkTools } from './tools/check.ts';
 import { builtInTools } from './tools/index.ts';
@@ -51,7 +53,8 @@ export async function* diagnose(options: DoctorOptions = {}): AsyncGenerator<Fin
   yield* checkStorage(config, running);
   yield await checkPrompt();
   const path = searchPath(options);
-  yield* checkTools({ settings: config.tools, builtIn: builtInTools(systemClock), path });
+  const check = (tool: Tool, args: Record<string, unknown>) => checkArguments(tool, args, false);
+  yield* checkTools({ settings: config.tools, builtIn: builtInTools(systemClock), check, path });
   yield* checkModels(config, options.live ?? false);
   yield* checkChannels(config);
 }

@@ -52,7 +52,8 @@ export interface AgentHooks {
   convertToModel?(messages: readonly Message[]): Message[] | Promise<Message[]>;
 
   /**
-   * Before a call whose arguments are valid and that no breaker refused. A block becomes the call's error result.
+   * Before a call whose arguments are valid and that no breaker refused. A block becomes the call's error result. Before a
+   * post_process tool too: a block leaves it out.
    *
    *     beforeToolCall: ({ tool, args }) =>
    *       tool.name === 'shell' && /\brm\b/u.test(String(args.command)) ? { block: true, reason: 'Deleting is off.' } : undefined

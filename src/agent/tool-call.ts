@@ -4,6 +4,7 @@ import { fail, type Tool, type ToolResult } from '../ports/tool.ts';
 import { Cancelled, RunInterrupted } from './abort.ts';
 import type { Call } from './assistant.ts';
 import type { BreakerRecord } from './breakers.ts';
+import type { CallInfo } from './hooks.ts';
 import { ask, emit, type Run } from './run.ts';
 import { RunningCall } from './running-call.ts';
 import { truncateContent } from './truncate.ts';
@@ -43,25 +44,26 @@ export function prepare(run: Run, call: Call): Prepared | Promise<Prepared> {
 }
 
 async function askBefore(run: Run, prepared: Prepared): Promise<Prepared> {
-  const objection = await blocked(run, prepared.call);
+  const objection = await blocked(run, infoOf(run, prepared.call));
   return objection === undefined ? prepared : { ...prepared, refused: fail(objection) };
 }
 
-async function blocked(run: Run, call: Call): Promise<string | undefined> {
+/** Why the hook does not allow a call; undefined: it does. */
+export async function blocked(run: Run, info: CallInfo): Promise<string | undefined> {
   const { hooks, signal, log } = run.options;
   try {
-    const answer = hooks?.beforeToolCall?.(infoOf(run, call), signal);
+    const answer = hooks?.beforeToolCall?.(info, signal);
     const verdict = answer instanceof Promise ? await run.abort.race(answer) : answer;
     return verdict?.block ? (verdict.reason ?? 'This call is not allowed.') : undefined;
   } catch (error) {
     if (error instanceof Cancelled) return CANCELLED_BEFORE;
     if (error instanceof RunInterrupted) throw error;
-    log.error({ error, tool: call.block.name }, 'the hook beforeToolCall failed: the call is blocked');
+    log.error({ error, tool: info.tool.name }, 'the hook beforeToolCall failed: the call is blocked');
     return 'This call is not allowed: it could not be checked.';
   }
 }
 
-const infoOf = (run: Run, { block, args, tool }: Call) => ({
+const infoOf = (run: Run, { block, args, tool }: Call): CallInfo => ({
   call: block,
   args,
   tool: tool!,

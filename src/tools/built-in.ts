@@ -2,7 +2,7 @@
 import type { ToolSettings } from '../../config/schema.ts';
 import { createGuard } from '../net/guard.ts';
 import type { Tool } from '../ports/tool.ts';
-import type { ToolSource } from './source.ts';
+import { BUILT_IN, type ToolSource } from './source.ts';
 import { createWebFetchTool } from './web/fetch.ts';
 import { createWebSearchTool, searchProblem } from './web/search.ts';
 
@@ -24,14 +24,13 @@ function allTools({ settings, builtIn }: BuiltInOptions): Tool[] {
 export function createBuiltInSource(options: BuiltInOptions): ToolSource {
   const enabled = new Set(options.settings.enabled);
   const on = allTools(options).filter(({ name }) => enabled.has(name));
-  const tools = on.map((tool) => ({ tool, from: 'built-in' }));
+  const tools = on.map((tool) => ({ tool, from: BUILT_IN }));
   const problem = builtInProblems(options).join('; ');
   return {
     tools: () => tools,
+    known: () => tools,
     health: () => [
-      problem === ''
-        ? { name: 'built-in', state: 'ok' }
-        : { name: 'built-in', state: 'broken', detail: problem },
+      problem === '' ? { name: BUILT_IN, state: 'ok' } : { name: BUILT_IN, state: 'broken', detail: problem },
     ],
   };
 }

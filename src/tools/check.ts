@@ -3,6 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
 import type { McpServerSettings } from '../../config/schema.ts';
 import type { Logger } from '../ports/log.ts';
+import type { CheckArguments } from './find-tools.ts';
 import { createFolderSource } from './folder.ts';
 import { builtInProblems } from './built-in.ts';
 import type { ToolsetOptions } from './index.ts';
@@ -14,7 +15,7 @@ interface Finding {
   text: string;
 }
 
-type CheckOptions = Pick<ToolsetOptions, 'settings' | 'builtIn'> & {
+type CheckOptions = Pick<ToolsetOptions, 'settings' | 'builtIn' | 'check'> & {
   /** Where programs are looked for: the PATH. */
   path: string;
 };
@@ -24,14 +25,14 @@ export async function* checkTools(options: CheckOptions): AsyncGenerator<Finding
   for (const text of builtInProblems(options)) yield { state: 'wrong', part: 'tools', text };
   yield { state: 'ok', part: 'tools', text: `built in: ${settings.enabled.join(', ') || 'none'}` };
   if (settings.skills !== '') yield* checkSkills(settings.skills);
-  if (settings.folder !== '') yield* checkFolder(settings.folder);
+  if (settings.folder !== '') yield* checkFolder(settings.folder, options.check);
   for (const [name, server] of Object.entries(settings.mcp.servers)) {
     if (server.enabled) yield checkServer(`mcp server ${name}`, server, options.path);
   }
 }
 
-async function* checkFolder(folder: string): AsyncGenerator<Finding> {
-  const source = createFolderSource({ folder, log: silent });
+async function* checkFolder(folder: string, check: CheckArguments): AsyncGenerator<Finding> {
+  const source = createFolderSource({ folder, check, log: silent });
   await source.reload();
   for (const [file, problem] of source.problems())
     yield { state: 'wrong', part: `tool ${file}`, text: problem };

@@ -2,13 +2,13 @@
 // calls it through this one, so that what was found never changes the list of tools, and prompt caches hold.
 import { fail, success, type Tool, type ToolContext, type ToolResult } from '../ports/tool.ts';
 
-/** Arguments against a tool's schema, as for any other call. */
+/** Arguments against a tool's schema, as for any other call. `unchecked`: why the schema can't be used. */
 export type CheckArguments = (
   tool: Tool,
   args: Record<string, unknown>,
-) => { ok: true; args: Record<string, unknown> } | { ok: false; message: string };
+) => { ok: true; args: Record<string, unknown>; unchecked?: string } | { ok: false; message: string };
 
-const FIND_TOOLS = 'find_tools';
+export const FIND_TOOLS = 'find_tools';
 
 const DESCRIPTION =
   'There are more tools than those listed. `query` looks for some by what they do and returns their names and parameters; `call` with `arguments` then calls one by its name.';
@@ -26,6 +26,8 @@ const PARAMETERS = {
 
 const MAX_FOUND = 5;
 const DEFAULT_TIMEOUT_MS = 120_000;
+/** 0: no limit. */
+const limitOf = ({ timeoutMs = DEFAULT_TIMEOUT_MS }: Tool): number => timeoutMs;
 
 export interface FindTools {
   tool: Tool;
@@ -45,21 +47,21 @@ export function createFindTools(hidden: readonly Tool[], check: CheckArguments):
     const given = args['arguments'];
     const checked = check(tool, isObject(given) ? given : {});
     if (!checked.ok) return fail(checked.message);
-    const limit = AbortSignal.timeout(tool.timeoutMs ?? DEFAULT_TIMEOUT_MS);
+    const limitMs = limitOf(tool);
+    if (limitMs === 0) return tool.execute(checked.args, context);
+    const limit = AbortSignal.timeout(limitMs);
     const signal = AbortSignal.any([context.signal, limit]);
-    const { conversation, sender, account, group, callId, log } = context;
-    return tool.execute(checked.args, {
-      conversation,
-      sender,
-      account,
-      group,
-      callId,
-      log,
-      signal,
-      progress: (text) => context.progress(text),
-    });
+    const { conversation, sender, account, group, callId, log, progress } = context;
+    const limited = { conversation, sender, account, group, callId, log, progress, signal };
+    try {
+      return await tool.execute(checked.args, limited);
+    } catch (error) {
+      if (!limit.aborted) throw error;
+      return fail(`The tool ${tool.name} took longer than ${limitMs / 1000} seconds and was stopped.`);
+    }
   }
 
+  const limits = hidden.map(limitOf);
   return {
     target,
     tool: {
@@ -68,7 +70,7 @@ export function createFindTools(hidden: readonly Tool[], check: CheckArguments):
       parameters: PARAMETERS,
       // What it calls may not be.
       idempotent: hidden.every(({ idempotent }) => idempotent),
-      timeoutMs: Math.max(...hidden.map(({ timeoutMs }) => timeoutMs ?? DEFAULT_TIMEOUT_MS)) + 1_000,
+      timeoutMs: limits.includes(0) ? 0 : Math.max(...limits) + 1_000,
       execute: (args, context) =>
         args['call'] === undefined
           ? Promise.resolve(success(search(hidden, textOr(args['query']))))

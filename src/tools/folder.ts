@@ -5,7 +5,9 @@ import { basename, extname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Logger } from '../ports/log.ts';
 import { success, type Tool, type ToolContext, type ToolResult } from '../ports/tool.ts';
+import type { CheckArguments } from './find-tools.ts';
 import type { SourceTool, ToolSource } from './source.ts';
+import { tryImports } from './trial.ts';
 
 /** What a file exports as its default. `name` is the file's unless it says another. */
 export interface DropInTool extends Omit<Tool, 'name' | 'idempotent' | 'execute'> {
@@ -26,47 +28,68 @@ export interface FolderSource extends ToolSource {
 }
 
 const EXTENSIONS = new Set(['.ts', '.mts', '.js', '.mjs']);
-/** A module that waits for ever at its top level must not keep the server from starting. */
+/** A file that waits for ever at its top level must not keep the server from starting. */
 const LOAD_TIMEOUT_MS = 10_000;
 
-export function createFolderSource({ folder, log }: { folder: string; log: Logger }): FolderSource {
+export interface FolderOptions {
+  folder: string;
+  check: CheckArguments;
+  log: Logger;
+  /** For one file. */
+  loadTimeoutMs?: number;
+}
+
+interface File {
+  name: string;
+  url: string;
+  /** Changes with its content. */
+  version: string;
+}
+
+export function createFolderSource({ folder, check, log, ...more }: FolderOptions): FolderSource {
+  const limitMs = more.loadTimeoutMs ?? LOAD_TIMEOUT_MS;
   let tools: readonly SourceTool[] = [];
-  let problems = new Map<string, string>();
-  const loaded = new Map<string, { version: string; tool: Tool }>();
+  let problems: ReadonlyMap<string, string> = new Map();
+  /** By file name, as of the last reload. */
+  let loaded = new Map<string, { version: string; tool: Tool }>();
   let reloading: Promise<void> = Promise.resolve();
 
-  async function load(file: string): Promise<Tool> {
-    const path = join(resolve(folder), file);
-    const { mtimeMs, size } = await stat(path);
-    const version = `${mtimeMs}-${size}`;
-    const known = loaded.get(file);
+  async function load({ name, url, version }: File): Promise<Tool> {
+    const known = loaded.get(name);
     if (known?.version === version) return known.tool;
     // Modules are cached by URL: another query is another module.
-    const url = `${pathToFileURL(path).href}?version=${version}`;
-    const module: unknown = await within(LOAD_TIMEOUT_MS, import(url));
-    const tool = toTool(basename(file, extname(file)), module);
-    loaded.set(file, { version, tool });
-    return tool;
+    const module: unknown = await within(limitMs, import(`${url}?version=${version}`));
+    return toTool(basename(name, extname(name)), module, check);
   }
 
   async function read(): Promise<void> {
     if (folder === '') return;
-    const found: SourceTool[] = [];
     const wrong = new Map<string, string>();
-    const files = await readdir(resolve(folder)).catch((error: unknown) => {
+    const files = await filesIn(resolve(folder)).catch((error: unknown) => {
       wrong.set(folder, `the folder can't be read: ${reasonOf(error)}`);
       return [];
     });
-    for (const file of files.filter(isTool).sort()) {
+    const changed = files.filter(({ name, version }) => loaded.get(name)?.version !== version);
+    const trial = await tryImports(
+      changed.map(({ url }) => url),
+      limitMs,
+    );
+    const now: typeof loaded = new Map();
+    const found: SourceTool[] = [];
+    for (const file of files) {
       try {
+        const failed = trial.get(file.url);
+        if (failed !== undefined) throw new Error(failed);
         const tool = await load(file);
-        const twin = found.find(({ tool: other }) => other.name === tool.name);
-        if (twin) throw new Error(`the name ${tool.name} is taken by another file`);
+        now.set(file.name, { version: file.version, tool });
+        if (found.some(({ tool: other }) => other.name === tool.name))
+          throw new Error(`the name ${tool.name} is taken by another file`);
         found.push({ tool, from: 'folder' });
       } catch (error) {
-        wrong.set(file, reasonOf(error));
+        wrong.set(file.name, reasonOf(error));
       }
     }
+    loaded = now;
     for (const [file, problem] of wrong) {
       log.error({ file, problem }, 'this tool is left out: correct the file, then send SIGHUP');
     }
@@ -80,6 +103,7 @@ export function createFolderSource({ folder, log }: { folder: string; log: Logge
 
   return {
     tools: () => tools,
+    known: () => tools,
     problems: () => problems,
     reload() {
       reloading = reloading.then(read);
@@ -96,11 +120,22 @@ export function createFolderSource({ folder, log }: { folder: string; log: Logge
 const isTool = (file: string): boolean =>
   EXTENSIONS.has(extname(file)) && !/^[._]|\.d\.m?ts$|\.test\.m?[jt]s$/u.test(file);
 
+async function filesIn(folder: string): Promise<File[]> {
+  const names = (await readdir(folder)).filter(isTool).sort();
+  return Promise.all(
+    names.map(async (name) => {
+      const path = join(folder, name);
+      const { mtimeMs, size } = await stat(path);
+      return { name, url: pathToFileURL(path).href, version: `${mtimeMs}-${size}` };
+    }),
+  );
+}
+
 /** Throws an Error that says what is wrong with the export. */
-function toTool(fileName: string, module: unknown): Tool {
+function toTool(fileName: string, module: unknown, check: CheckArguments): Tool {
   const exported = isObject(module) ? module['default'] : undefined;
   if (!isObject(exported)) throw new Error('it has no default export that is an object');
-  const { name = fileName, description, parameters, execute } = exported;
+  const { name = fileName, description, parameters, execute, stage, execution, timeoutMs } = exported;
   if (typeof name !== 'string' || !/^[a-zA-Z0-9_-]{1,64}$/u.test(name))
     throw new Error('its name must be 1 to 64 letters, digits, _ and -');
   if (typeof description !== 'string' || description === '')
@@ -108,8 +143,14 @@ function toTool(fileName: string, module: unknown): Tool {
   if (!isObject(parameters) || parameters['type'] !== 'object')
     throw new Error("parameters must be a JSON Schema with type: 'object'");
   if (typeof execute !== 'function') throw new Error('execute must be a function');
+  if (!['pre_process', 'post_process', undefined].includes(stage as string | undefined))
+    throw new Error("stage must be 'pre_process' or 'post_process'");
+  if (!['sequential', 'parallel', undefined].includes(execution as string | undefined))
+    throw new Error("execution must be 'sequential' or 'parallel'");
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0))
+    throw new Error('timeoutMs must be a number of milliseconds');
   const tool = exported as unknown as DropInTool;
-  return {
+  const made: Tool = {
     ...tool,
     name,
     idempotent: tool.idempotent === true,
@@ -118,6 +159,10 @@ function toTool(fileName: string, module: unknown): Tool {
       return typeof result === 'string' ? success(result) : result;
     },
   };
+  const checked = check(made, {});
+  if (checked.ok && checked.unchecked !== undefined)
+    throw new Error(`parameters are not a JSON Schema that can be used: ${checked.unchecked}`);
+  return made;
 }
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {

@@ -1,8 +1,9 @@
 // Names as the model sees them: valid for every vendor, each once. A name that two sources claim is prefixed with the
-// source; what is built in keeps its own.
+// source; what comes with the server keeps its own.
 import { createHash } from 'node:crypto';
 import type { Tool } from '../ports/tool.ts';
-import type { SourceTool } from './source.ts';
+import { FIND_TOOLS } from './find-tools.ts';
+import { BUILT_IN, SKILLS, type SourceTool } from './source.ts';
 
 export interface NamedTool extends SourceTool {
   /** As offered first, then `<source>/<name there>`: what rules may say. */
@@ -10,21 +11,19 @@ export interface NamedTool extends SourceTool {
 }
 
 const MAX_CHARS = 64;
-const BUILT_IN = 'built-in';
+const OWN = new Set([BUILT_IN, SKILLS]);
 
 /** In the order of the sources; for the same tools always the same names. */
 export function nameTools(tools: readonly SourceTool[]): NamedTool[] {
   const claims = new Map<string, number>();
-  const reserved = new Set(tools.filter(({ from }) => from === BUILT_IN).map(({ tool }) => tool.name));
-  for (const { tool } of tools) {
-    const name = valid(tool.name);
+  const own = tools.filter(({ from }) => OWN.has(from)).map(({ tool }) => tool.name);
+  for (const name of [FIND_TOOLS, ...tools.map(({ tool }) => valid(tool.name))])
     claims.set(name, (claims.get(name) ?? 0) + 1);
-  }
-  const taken = new Set(reserved);
+  const taken = new Set([FIND_TOOLS, ...own]);
   return tools.map(({ tool, from }) => {
     const there = `${from}/${tool.name}`;
     let name = valid(tool.name);
-    if (from !== BUILT_IN) {
+    if (!OWN.has(from)) {
       if ((claims.get(name) ?? 0) > 1) name = valid(`${from.slice(from.indexOf(':') + 1)}_${tool.name}`);
       if (taken.has(name)) name = `${name.slice(0, MAX_CHARS - 9)}_${fingerprint(there)}`;
       taken.add(name);

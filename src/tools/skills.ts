@@ -1,12 +1,13 @@
 // Skills: folders with a SKILL.md that says how something is done. Its name and description go into the system prompt; the
 // rest, and the files beside it, are read by the model when it needs them, through the tool `read_skill`. Read anew for each run.
-import type { Stats } from 'node:fs';
-import { open, readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { isUtf8 } from 'node:buffer';
+import { constants, type Stats } from 'node:fs';
+import { open, readdir, realpath, stat } from 'node:fs/promises';
 import { join, relative, resolve, sep, isAbsolute } from 'node:path';
 import { parse } from 'yaml';
 import type { Logger } from '../ports/log.ts';
 import { fail, success, type Tool, type ToolResult } from '../ports/tool.ts';
-import type { SourceTool, ToolSource } from './source.ts';
+import { SKILLS, type SourceTool, type ToolSource } from './source.ts';
 
 export interface SkillsSource extends ToolSource {
   /** For the system prompt; empty without skills. */
@@ -29,16 +30,19 @@ const MAX_DESCRIPTION_CHARS = 500;
 const MAX_FILE_BYTES = 200_000;
 const MAX_LISTED_FILES = 100;
 const MAIN = 'SKILL.md';
+/** A pipe without a writer would be waited for. */
+const OPEN_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 /** https://agentskills.io: lower-case letters, digits and hyphens. */
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/u;
 
 const NONE: readonly SourceTool[] = [];
 
 export function createSkillsSource({ folder, log }: { folder: string; log: Logger }): SkillsSource {
-  const known = new Map<string, Skill>();
+  const read = new Map<string, Skill>();
   let skills: Skill[] = [];
   let problems = new Map<string, string>();
-  const offered = [{ tool: createReadSkillTool(() => skills), from: 'skills' }];
+  const offered = [{ tool: createReadSkillTool(() => skills), from: SKILLS }];
+  const known = () => (skills.length > 0 ? offered : NONE);
 
   async function look(): Promise<void> {
     if (folder === '') return;
@@ -51,9 +55,9 @@ export function createSkillsSource({ folder, log }: { folder: string; log: Logge
     });
     for (const name of names.toSorted((a, b) => (a < b ? -1 : 1))) {
       try {
-        const skill = await readSkill(join(base, name), name, known.get(name));
+        const skill = await readSkill(join(base, name), name, read.get(name));
         if (!skill) continue;
-        known.set(name, skill);
+        read.set(name, skill);
         found.push(skill);
       } catch (error) {
         wrong.set(name, reasonOf(error));
@@ -71,10 +75,8 @@ export function createSkillsSource({ folder, log }: { folder: string; log: Logge
 
   return {
     problems: () => problems,
-    tools() {
-      if (folder === '') return NONE;
-      return look().then(() => (skills.length > 0 ? offered : NONE));
-    },
+    known,
+    tools: () => (folder === '' ? NONE : look().then(known)),
     async prompt() {
       await look();
       if (skills.length === 0) return '';
@@ -100,7 +102,8 @@ async function readSkill(path: string, name: string, before: Skill | undefined):
   }
   const version = `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
   if (before?.version === version) return before;
-  const { fields } = splitFrontMatter(await readFile(file, 'utf8'));
+  const root = await realpath(path);
+  const { fields } = splitFrontMatter(await readConfined(root, MAIN));
   const { name: given = name, description } = fields;
   if (typeof given !== 'string' || !NAME.test(given))
     throw new Error('its name must be up to 64 lower-case letters, digits and hyphens');
@@ -108,7 +111,7 @@ async function readSkill(path: string, name: string, before: Skill | undefined):
   if (typeof description !== 'string' || description.trim() === '')
     throw new Error('its front matter has no description');
   const short = description.replaceAll(/\s+/gu, ' ').trim().slice(0, MAX_DESCRIPTION_CHARS);
-  return { name: given, description: short, root: await realpath(path), version };
+  return { name: given, description: short, root, version };
 }
 
 function splitFrontMatter(text: string): { fields: Record<string, unknown>; body: string } {
@@ -155,21 +158,23 @@ function createReadSkillTool(skills: () => readonly Skill[]): Tool {
   };
 }
 
-/** A text inside the folder, whatever links and dots say. */
+/** A text inside the folder, whatever links and dots say. Throws an Error that says why there is none. */
 async function readConfined(root: string, file: string): Promise<string> {
   const outside = new Error('it is not in the folder of the skill');
-  if (!isInside(root, resolve(root, file))) throw outside;
-  const real = await realpath(resolve(root, file)).catch(() => {
+  const path = resolve(root, file);
+  if (!isInside(root, path)) throw outside;
+  if (isHidden(relative(root, path))) throw new Error('it is hidden');
+  const real = await realpath(path).catch(() => {
     throw new Error('there is no such file');
   });
   if (!isInside(root, real)) throw outside;
-  await using handle = await open(real, 'r');
+  await using handle = await open(real, OPEN_FLAGS);
   const stats = await handle.stat();
   if (!stats.isFile()) throw new Error('it is not a file');
   if (stats.size > MAX_FILE_BYTES) throw new Error(`it is larger than ${MAX_FILE_BYTES} bytes`);
-  const text = await handle.readFile('utf8');
-  if (text.includes('\0')) throw new Error('it is not a text');
-  return text;
+  const bytes = await handle.readFile();
+  if (bytes.includes(0) || !isUtf8(bytes)) throw new Error('it is not a text in UTF-8');
+  return bytes.toString('utf8');
 }
 
 function isInside(root: string, path: string): boolean {
@@ -177,12 +182,15 @@ function isInside(root: string, path: string): boolean {
   return way !== '' && way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
 }
 
+/** What begins with a dot is not the skill's: keys, and what version control keeps. */
+const isHidden = (file: string): boolean => file.split(sep).some((part) => part.startsWith('.'));
+
 async function filesOf(root: string): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => relative(root, join(entry.parentPath, entry.name)))
-    .filter((file) => file !== MAIN && !file.split(sep).some((part) => part.startsWith('.')))
+    .filter((file) => file !== MAIN && !isHidden(file))
     .sort()
     .slice(0, MAX_LISTED_FILES);
 }

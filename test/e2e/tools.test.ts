@@ -10,9 +10,9 @@ import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
 const { later, track } = useCleanups();
 
-async function setUp(tools: Record<string, unknown>) {
+async function setUp(tools: Record<string, unknown>, admins: string[] = []) {
   const model = track(await startModelServer());
-  const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
+  const channels = { webhook: { type: 'webhook', api_keys: [API_KEY], admins } };
   const server = track(await startServer({ config: withModel(model.openaiUrl, { channels, tools }) }));
   const client = createWebhookClient(() => server.url);
   const ask = async (text: string, body: Record<string, unknown> = {}) =>
@@ -31,13 +31,11 @@ async function listed(server: ServerProcess) {
 
 describe('rules', () => {
   test('refuse a person, and the model gets to explain it', async () => {
-    const { server, ask } = await setUp({
-      admins: ['webhook:ann'],
-      rules: [
-        { tools: ['calculate'], roles: ['admin'], allow: true },
-        { tools: ['calculate'], allow: false },
-      ],
-    });
+    const rules = [
+      { tools: ['calculate'], roles: ['admin'], allow: true },
+      { tools: ['calculate'], allow: false },
+    ];
+    const { server, ask } = await setUp({ rules }, ['ann']);
     const call = 'use:calculate{"expression":"6*7"}';
     expect(await ask(call, { sender: { id: 'ann' }, conversation: 'a' })).toBe('result: 42');
     expect(await ask(call, { sender: { id: 'bob' }, conversation: 'b' })).toMatch(
@@ -47,16 +45,17 @@ describe('rules', () => {
     const { items } = await listed(server);
     expect(items.find(({ name }) => name === 'calculate')?.for).toEqual([
       'allowed for roles admin',
-      'refused',
+      'refused for everyone else',
     ]);
     expect((await fetch(`${server.url}/api/tools`)).status).toBe(401);
 
     // Taken away while the server runs.
     const file = join(server.dataDir, 'overlay.yaml');
-    const config = JSON.parse(await readFile(file, 'utf8')) as { tools: Record<string, unknown> };
-    await writeFile(file, JSON.stringify({ ...config, tools: { ...config.tools, admins: [] } }));
+    const config = JSON.parse(await readFile(file, 'utf8')) as { channels: { webhook: object } };
+    const webhook = { ...config.channels.webhook, admins: [] };
+    await writeFile(file, JSON.stringify({ ...config, channels: { webhook } }));
     server.child.kill('SIGHUP');
-    expect(await server.line(/configuration re-read/)).toContain('tools.admins');
+    expect(await server.line(/configuration re-read/)).toContain('channels.webhook.admins');
     expect(await ask(call, { sender: { id: 'ann' }, conversation: 'a' })).toMatch(/^result: .*not allowed/);
   });
 });

@@ -77,6 +77,11 @@ tools: { enabled: "\${TOOLS}" }
     expect(problem?.allowed).toMatch(/^host, port, /);
   });
 
+  it('says where a key of an earlier version has gone', async () => {
+    const [problem] = await problemsOf("tools: { admins: ['feishu:ou_1'] }");
+    expect(problem?.allowed).toMatch(/channels\.<account>\.admins/);
+  });
+
   it('finds unknown keys at the top, in records and in unions', async () => {
     const problems = await problemsOf(`
 agents: {}

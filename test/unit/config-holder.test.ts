@@ -42,6 +42,28 @@ describe('reload', () => {
     expect(seen).toEqual([[100, 7]]);
   });
 
+  it('takes over the rights of people: rules, admins, access', async () => {
+    const people = (admins: string, deny: string) =>
+      write(
+        `channels: { webhook: { admins: ${admins}, access: { deny: ${deny} }, group: { trigger: always } } }`,
+      );
+    await people('[ann]', '[]');
+    const holder = hold();
+    await people('[]', '[bob]');
+    expect(holder.reload()).toEqual({
+      applied: ['channels.webhook.access.deny', 'channels.webhook.admins'],
+      needRestart: [],
+    });
+    expect(holder.current.channels['webhook']).toMatchObject({
+      admins: [],
+      access: { deny: ['bob'] },
+      group: { trigger: 'always' },
+    });
+    await write('channels: { other: { type: webhook, admins: [eve] }, webhook: { enabled: false } }');
+    expect(holder.reload().needRestart).toContain('channels.other');
+    expect(holder.current.channels).not.toHaveProperty('other');
+  });
+
   it('names what needs a restart and leaves it as it was, and the secrets in it unsaid', async () => {
     const holder = hold();
     await write('server: { port: 4000, admin_token: do-not-show }\nagent: { max_steps: 7 }');

@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
+import { checkArguments } from '../../src/agent/validate.ts';
 import { diagnose } from '../../src/doctor.ts';
+import type { Tool } from '../../src/ports/tool.ts';
 import { createFolderSource } from '../../src/tools/folder.ts';
 import type { SourceTool } from '../../src/tools/source.ts';
 import { checkTools } from '../../src/tools/check.ts';
@@ -25,15 +27,17 @@ const GOOD = `export default {
   execute: () => 'hello',
 };`;
 
+const check = (tool: Tool, args: Record<string, unknown>) => checkArguments(tool, args, false);
+
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const list: T[] = [];
   for await (const item of items) list.push(item);
   return list;
 }
 
-async function loaded() {
+async function loaded(loadTimeoutMs = 5_000) {
   const { log, lines } = recordingLog();
-  const source = createFolderSource({ folder, log });
+  const source = createFolderSource({ folder, check, log, loadTimeoutMs });
   await source.reload();
   const tools = () => (source.tools() as readonly SourceTool[]).map(({ tool }) => tool.name);
   return { source, lines, tools };
@@ -57,6 +61,14 @@ describe('a folder of tools', () => {
       ['shapeless.ts', `export default { description: 'x', execute() {} };`, /JSON Schema/],
       ['idle.ts', `export default { description: 'x', parameters: { type: 'object' } };`, /execute/],
       ['bad name.ts', GOOD, /letters, digits/],
+      [
+        'schema.ts',
+        GOOD.replace(`'object' }`, `'object', properties: { a: { type: 'nonsense' } } }`),
+        /JSON Schema.*type/,
+      ],
+      ['stage.ts', GOOD.replace('execute', `stage: 'later', execute`), /stage must be/],
+      ['order.ts', GOOD.replace('execute', `execution: 'both', execute`), /execution must be/],
+      ['time.ts', GOOD.replace('execute', `timeoutMs: '5s', execute`), /timeoutMs must be/],
       ['twin.ts', GOOD.replace('description', `name: 'good', description`), /taken/],
     ];
     await writeFile(join(folder, 'good.ts'), GOOD);
@@ -73,6 +85,35 @@ describe('a folder of tools', () => {
     expect(source.health()).toMatchObject([
       { state: 'broken', detail: expect.stringContaining('throws.mjs: no database') },
     ]);
+  });
+
+  it('outlives files that end the process or never come to an end', async () => {
+    const bad: [string, string, RegExp][] = [
+      ['a-exits.ts', 'process.exit(0);', /it ends the process \(exit code 0\)/],
+      [
+        'b-waits.ts',
+        'await new Promise(() => setInterval(() => {}, 1_000));',
+        /did not load within 0\.4 seconds/,
+      ],
+      ['c-spins.ts', 'for (;;);', /did not load within 0\.4 seconds/],
+      [
+        'd-later.ts',
+        `setTimeout(() => { throw new Error('later'); });\nawait new Promise((resolve) => setTimeout(resolve, 100));\n${GOOD}`,
+        /it ends the process/,
+      ],
+    ];
+    for (const [file, text] of bad) await writeFile(join(folder, file), text);
+    await writeFile(join(folder, 'a.ts'), GOOD);
+    await writeFile(join(folder, 'z.ts'), GOOD);
+    const { source, tools } = await loaded(400);
+    expect(tools()).toEqual(['a', 'z']);
+    for (const [file, , problem] of bad) expect(source.problems().get(file), file).toMatch(problem);
+    // What has not changed is not tried again.
+    const before = source.tools();
+    await Promise.all(bad.map(([file]) => rm(join(folder, file))));
+    await source.reload();
+    expect(source.tools()).toBe(before);
+    expect(source.health()).toEqual([{ name: 'folder', state: 'ok' }]);
   });
 
   it('is read again: changed, added and removed files; what did not change stays the same object', async () => {
@@ -95,7 +136,7 @@ describe('a folder of tools', () => {
 
   it('that is missing is reported, and there are no tools', async () => {
     const { log } = recordingLog();
-    const source = createFolderSource({ folder: join(folder, 'none'), log });
+    const source = createFolderSource({ folder: join(folder, 'none'), check, log });
     await source.reload();
     expect(source.tools()).toEqual([]);
     expect(source.health()).toMatchObject([{ state: 'broken', detail: expect.stringContaining('ENOENT') }]);
@@ -110,7 +151,7 @@ describe('a folder of tools', () => {
       far: { url: 'http://mcp.test/mcp' },
     };
     const settings = configSchema.parse({ tools: { enabled: ['nwo'], folder, mcp: { servers } } }).tools;
-    const found = await all(checkTools({ settings, builtIn: [], path: process.env['PATH'] ?? '' }));
+    const found = await all(checkTools({ settings, builtIn: [], check, path: process.env['PATH'] ?? '' }));
     const wrong = found.filter(({ state }) => state === 'wrong').map(({ part, text }) => `${part}: ${text}`);
     expect(wrong).toEqual([
       expect.stringMatching(/^tools: .*"nwo"/),

@@ -3,8 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { createPermissions } from '../../src/tools/permissions.ts';
 
+/** `admins`: as `<account>:<sender id>`. */
 const permissions = (rules: unknown[], admins: string[] = []) =>
-  createPermissions(configSchema.parse({ tools: { rules, admins } }).tools);
+  createPermissions(configSchema.parse({ tools: { rules } }).tools.rules, (account, sender) =>
+    admins.includes(`${account}:${sender}`),
+  );
 
 const user = (conversation: string, ...ids: string[]) => ({
   conversation,
@@ -81,12 +84,20 @@ describe('rules', () => {
     expect(reason).not.toContain('secret');
   });
 
-  it('are told in words', () => {
-    const granted = permissions([
-      { tools: ['now'], accounts: ['web'], roles: ['admin'], allow: true },
-      { tools: ['now'], allow: false },
-    ]);
-    expect(granted.describe(['now'])).toEqual(['allowed for accounts web; roles admin', 'refused']);
-    expect(granted.describe(['other'])).toEqual(['allowed for everyone']);
+  it.each([
+    [[], 'other', ['allowed for everyone']],
+    [[{ allow: false }], 'now', ['refused for everyone']],
+    [
+      [
+        { tools: ['now'], accounts: ['web'], roles: ['admin'], allow: true },
+        { tools: ['now'], allow: false },
+        { tools: ['now'], people: ['web:ann'], allow: true },
+      ],
+      'now',
+      ['allowed for accounts web; roles admin', 'refused for everyone else'],
+    ],
+    [[{ chats: ['oc_1'], allow: false }], 'now', ['refused for chats oc_1', 'allowed for everyone else']],
+  ])('%j are told of %s in words, as far as they can decide', (rules, tool, words) => {
+    expect(permissions(rules).describe([tool])).toEqual(words);
   });
 });

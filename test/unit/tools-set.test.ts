@@ -1,5 +1,8 @@
 // What a run is offered: names, order, the limit and find_tools, and that rules reach through it.
-import { afterEach, describe, expect, it } from 'vitest';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
 import { PROMPT_FOLDER } from '../../config/load.ts';
 import { createPromptSource } from '../../config/prompt.ts';
 import { configSchema } from '../../config/schema.ts';
@@ -8,25 +11,32 @@ import { builtInTools, createToolset, type Toolset } from '../../src/tools/index
 import { nameTools } from '../../src/tools/names.ts';
 import { success, type Tool } from '../../src/ports/tool.ts';
 import { systemClock } from '../../src/system-clock.ts';
-import { brief, messagesOf, play, tool } from '../fakes/agent.ts';
-import { recordingLog } from '../fakes/log.ts';
+import type { AgentHooks } from '../../src/agent/index.ts';
+import { brief, messagesOf, play, steps, tool, type ScriptedCall } from '../fakes/agent.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { silentLog } from '../fakes/log.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0)) await cleanup();
-});
+const { later, track } = useCleanups();
 
 function toolset(settings: Record<string, unknown>, builtIn: Tool[] = builtInTools(systemClock)): Toolset {
-  const { log } = recordingLog();
   const { tools } = configSchema.parse({ tools: settings });
   const made = createToolset({
     settings: tools,
     builtIn,
     check: (of, args) => checkArguments(of, args, false),
     clock: systemClock,
-    log,
+    log: silentLog,
   });
-  cleanups.push(() => made.close());
+  return track(made);
+}
+
+async function folder(files: Record<string, string>): Promise<string> {
+  const made = await mkdtemp(join(tmpdir(), 'lanekeeper-set-'));
+  later(() => rm(made, { recursive: true, force: true }));
+  for (const [file, text] of Object.entries(files)) {
+    await mkdir(join(made, file, '..'), { recursive: true });
+    await writeFile(join(made, file), text);
+  }
   return made;
 }
 
@@ -86,6 +96,26 @@ describe('the tools of a run', () => {
     expect(said).toContainEqual(expect.stringMatching(/^error There is no tool "t00" to be found/));
   });
 
+  it('are stopped at their own time limit through find_tools too', async () => {
+    const slow = tool(
+      'u_slow',
+      (_args, { signal }) =>
+        new Promise((_done, failed) => signal.addEventListener('abort', () => failed(signal.reason))),
+      { timeoutMs: 50 },
+    );
+    const endless = tool('u_endless', undefined, { timeoutMs: 0 });
+    const all = [...numbered(2), slow, endless];
+    const tools = await toolset({ enabled: all.map(({ name }) => name), offer_max: 2 }, all).forRun();
+    const calls: ScriptedCall[] = [
+      ['find_tools', { call: 'u_slow' }],
+      ['find_tools', { call: 'u_endless' }],
+    ];
+    const { result } = await play({ tools, script: [...calls.map((call) => ({ calls: [call] })), 'done'] });
+    const said = brief(messagesOf(result));
+    expect(said).toContain('error The tool u_slow took longer than 0.05 seconds and was stopped.');
+    expect(said).toContain('result {}');
+  });
+
   it('keep their prefix when more are behind find_tools', async () => {
     const prefix = async (count: number) => {
       const all = numbered(count);
@@ -111,6 +141,72 @@ describe('the tools of a run', () => {
   });
 });
 
+describe('the report', () => {
+  it('has what is on before any run, and starts nothing for it', async () => {
+    const made = toolset({
+      enabled: ['now', 'web_search'],
+      folder: await folder({
+        'greet.ts': `export default { description: 'x', parameters: { type: 'object' }, execute: () => 'hi' };`,
+        'after.ts': `export default { description: 'x', parameters: { type: 'object' }, stage: 'post_process', execute: () => '' };`,
+      }),
+      skills: await folder({ 'refund/SKILL.md': '---\ndescription: How.\n---\nAsk.' }),
+      mcp: { servers: { far: { url: 'http://127.0.0.1:9/' } } },
+    });
+    await made.load();
+    const { items, sources } = made.report();
+    expect(items.map(({ name, from, reached }) => [name, from, reached])).toEqual([
+      ['after', 'folder', 'after_run'],
+      ['greet', 'folder', 'directly'],
+      ['now', 'built-in', 'directly'],
+      ['read_skill', 'skills', 'directly'],
+      ['web_search', 'built-in', 'directly'],
+    ]);
+    expect(sources).toEqual([
+      { name: 'built-in', state: 'broken', detail: expect.stringContaining('web_search.provider') },
+      { name: 'folder', state: 'ok' },
+      { name: 'skills', state: 'ok' },
+      { name: 'mcp:far', state: 'idle' },
+    ]);
+  });
+});
+
+describe('tools of the stage post_process', () => {
+  it('are not offered, not found, take no place, and run after the run', async () => {
+    const after = tool('after', async () => success('noted'), { stage: 'post_process' });
+    const all = [...numbered(3), after];
+    const made = toolset({ enabled: all.map(({ name }) => name), offer_max: 3 }, all);
+    const { model } = await play({ tools: await made.forRun(), script: ['done'] });
+    expect(model.requests[0]?.tools.map(({ name }) => name)).toEqual(['t00', 't01', 't02']);
+    expect(after.calls).toEqual([{}]);
+
+    const few = toolset({ enabled: all.map(({ name }) => name), offer_max: 2 }, all);
+    const script = [{ calls: [['find_tools', { call: 'after' }] as ScriptedCall] }, 'done'];
+    const { result } = await play({ tools: await few.forRun(), script });
+    expect(brief(messagesOf(result))).toContainEqual(
+      expect.stringMatching(/^error There is no tool "after"/),
+    );
+    expect(after.calls).toHaveLength(2);
+  });
+
+  it('are not run where they are not allowed', async () => {
+    const after = tool('after', undefined, { stage: 'post_process' });
+    const made = toolset({ enabled: ['after'], rules: [{ people: ['test:bob'], allow: false }] }, [after]);
+    const runFor = async (id: string) => {
+      const user = { conversation: 'test:c', people: [{ id }] };
+      const beforeToolCall: AgentHooks['beforeToolCall'] = ({ tool: called, args }) => {
+        const reason = made.refusal()?.(called, args, user);
+        return reason === undefined ? undefined : { block: true, reason };
+      };
+      return play({ tools: await made.forRun(), script: ['done'], hooks: { beforeToolCall } });
+    };
+    const { writes } = await runFor('bob');
+    expect(after.calls).toEqual([]);
+    expect(steps(writes)).not.toContain('tool_start');
+    await runFor('ann');
+    expect(after.calls).toEqual([{}]);
+  });
+});
+
 describe('names', () => {
   const named = (...tools: [string, string][]) =>
     nameTools(tools.map(([from, name]) => ({ from, tool: tool(name) }))).map((item) => item.tool.name);
@@ -125,6 +221,14 @@ describe('names', () => {
 
   it('are prefixed by their sources when two want the same, apart from built-in ones', () => {
     expect(named(['built-in', 'now'], ['mcp:a', 'now'], ['mcp:b', 'now'])).toEqual(['now', 'a_now', 'b_now']);
+  });
+
+  it("of our own are nobody else's: find_tools, and read_skill, which the prompt speaks of", () => {
+    expect(named(['skills', 'read_skill'], ['folder', 'find_tools'], ['mcp:a', 'read_skill'])).toEqual([
+      'read_skill',
+      'folder_find_tools',
+      'a_read_skill',
+    ]);
   });
 
   it('are made valid for vendors, and each once', () => {

@@ -1,4 +1,5 @@
 // Skills: listed in the prompt, read when they are needed, confined to their folders, re-read for each run.
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -57,34 +58,59 @@ describe('skills', () => {
     expect(none).toBe('error There is no skill "other"; there are abc, refund.');
   });
 
-  it('give nothing outside of their folder', async () => {
-    await writeFile(join(folder, 'secret.txt'), 'secret');
-    await skill('a', front('a', 'x'));
-    await skill('ab', front('ab', 'x'), { 'f.txt': 'secret' });
-    await symlink(join(folder, 'secret.txt'), join(folder, 'a', 'link.txt'));
-    await symlink(folder, join(folder, 'a', 'up'));
-    await writeFile(join(folder, 'a', 'binary'), 'x\0y');
-    await writeFile(join(folder, 'a', 'large'), 'x'.repeat(300_000));
-    const files = [
-      '../secret.txt',
-      '/etc/passwd',
-      'link.txt',
-      'up/secret.txt',
-      '../ab/f.txt',
-      '.',
-      'binary',
-      'large',
-      'none',
+  describe('give nothing but texts of their folder', () => {
+    const cases: [string, RegExp][] = [
+      ['../secret.txt', /not in the folder/],
+      ['sub/../../secret.txt', /not in the folder/],
+      ['/etc/passwd', /not in the folder/],
+      ['../ab/f.txt', /not in the folder/],
+      ['link.txt', /not in the folder/],
+      ['up/secret.txt', /not in the folder/],
+      ['.', /not in the folder/],
+      ['sub', /not a file/],
+      ['.env', /hidden/],
+      ['.git/config', /hidden/],
+      ['sub/.env', /hidden/],
+      ['binary', /not a text/],
+      ['gbk.txt', /not a text/],
+      ['large', /larger than 200000 bytes/],
+      ['pipe', /not a file/],
+      ['none', /no such file/],
+      ['a\0b', /can't be read/],
     ];
-    const { read } = source();
-    const answers = await read(...files.slice(0, 5).map((file) => ({ name: 'a', file })));
-    const more = await read(...files.slice(5).map((file) => ({ name: 'a', file })));
-    expect(answers).toHaveLength(5);
-    for (const answer of [...answers, ...more]) {
-      expect(answer).toMatch(/^error .*can't be read/);
-      expect(answer).not.toContain('secret\n');
+
+    async function makeSkills(): Promise<void> {
+      await writeFile(join(folder, 'secret.txt'), 'hush');
+      await skill('ab', front('ab', 'x'), { 'f.txt': 'hush' });
+      await skill('a', front('a', 'x'), {
+        '.env': 'KEY=hush',
+        '.git/config': 'hush',
+        'sub/.env': 'hush',
+        'sub/inner.txt': 'text',
+        binary: 'x\0hush',
+        large: 'hush'.repeat(60_000),
+      });
+      await writeFile(join(folder, 'a', 'gbk.txt'), Buffer.from('c4e3bac3', 'hex'));
+      await symlink(join(folder, 'secret.txt'), join(folder, 'a', 'link.txt'));
+      await symlink(folder, join(folder, 'a', 'up'));
+      await symlink(join(folder, 'a', 'sub', 'inner.txt'), join(folder, 'a', 'inside.txt'));
+      execFileSync('mkfifo', [join(folder, 'a', 'pipe')]);
     }
-    expect(more.join()).toMatch(/not a text.*larger than.*no such file/s);
+
+    it.each(cases)('%j is refused', async (file, why) => {
+      await makeSkills();
+      const [answer] = await source().read({ name: 'a', file });
+      expect(answer).toMatch(/^error .*can't be read/);
+      expect(answer).toMatch(why);
+      expect(answer).not.toContain('hush');
+    });
+
+    it('and a link within the folder is one of them', async () => {
+      await makeSkills();
+      const [list, inside] = await source().read({ name: 'a' }, { name: 'a', file: 'inside.txt' });
+      expect(inside).toBe('result text');
+      for (const hidden of ['.env', '.git', 'link.txt', 'up/']) expect(list).not.toContain(hidden);
+    });
   });
 
   it('are read again for each run: new, changed, removed', async () => {
@@ -109,12 +135,26 @@ describe('skills', () => {
     await skill('mute', '---\nname: mute\n---\n');
     await skill('other', front('name', 'x'));
     await skill('broken', '---\nname: [\n---\n');
+    await skill('huge', `${front('huge', 'x')}${'x'.repeat(300_000)}`);
+    await mkdir(join(folder, 'away'));
+    await writeFile(join(folder, 'elsewhere.md'), front('away', 'x'));
+    await symlink(join(folder, 'elsewhere.md'), join(folder, 'away', 'SKILL.md'));
+    await mkdir(join(folder, 'pipe'));
+    execFileSync('mkfifo', [join(folder, 'pipe', 'SKILL.md')]);
     await mkdir(join(folder, 'empty'));
     const { made, lines } = source();
     await made.prompt();
     expect(await made.prompt()).toContain('- good: x');
-    expect([...made.problems().keys()].sort()).toEqual(['broken', 'mute', 'other', 'plain']);
-    expect(lines.filter(({ level }) => level === 'error')).toHaveLength(4);
+    expect([...made.problems().keys()].sort()).toEqual([
+      'away',
+      'broken',
+      'huge',
+      'mute',
+      'other',
+      'pipe',
+      'plain',
+    ]);
+    expect(lines.filter(({ level }) => level === 'error')).toHaveLength(7);
     expect(made.health()).toMatchObject([
       { state: 'broken', detail: expect.stringContaining('mute: its front matter has no description') },
     ]);

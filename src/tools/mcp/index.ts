@@ -34,6 +34,7 @@ export function createMcpSource({ servers, clock, log }: McpOptions): ToolSource
       if (known.length === answers.length) return join(known);
       return Promise.all(answers.map(async (answer) => answer)).then(join);
     },
+    known: () => join(all.map((server) => server.known())),
     health: () => all.map((server) => server.health()),
     async close() {
       await Promise.all(all.map((server) => server.close()));

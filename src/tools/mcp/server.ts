@@ -20,6 +20,7 @@ export interface McpServerOptions {
 export interface McpServer {
   /** As last heard; asks the server when nothing is known yet or it said that something changed. Never rejects. */
   tools(): readonly SourceTool[] | Promise<readonly SourceTool[]>;
+  known(): readonly SourceTool[];
   health(): SourceHealth;
   close(): Promise<void>;
 }
@@ -208,6 +209,7 @@ export function createMcpServer({ name, settings, clock, log: base }: McpServerO
       refreshed().catch((error: unknown) => log.error({ problem: reasonOf(error) }, 'MCP server: no tools'));
       return listed ?? NONE;
     },
+    known: () => listed ?? NONE,
     health() {
       const count = listed?.length ?? 0;
       if (live) return { name: `mcp:${name}`, state: 'ok', detail: `${count} tools` };
