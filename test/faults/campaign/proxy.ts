@@ -22,7 +22,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     const held: { chunk: Buffer; releaseAt: number }[] = [];
     const release = (): void => {
       while (held[0] && held[0].releaseAt <= performance.now()) client.write(held.shift()!.chunk);
-      if (held[0]) wait(held[0].releaseAt - performance.now());
+      if (held[0]) wait(Math.max(0, held[0].releaseAt - performance.now()));
     };
     const wait = (ms: number): void => {
       const timer = setTimeout(() => {
