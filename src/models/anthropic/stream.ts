@@ -20,13 +20,16 @@ interface OpenCall {
   id: string;
   name: string;
   /** What the block began with: some vendors put everything there. */
-  input: Json;
+  begun: string;
   json: string;
 }
 
 export function createAnthropicStream(reply: Reply): AnthropicStream {
-  const calls = new Map<unknown, OpenCall>();
+  const calls: OpenCall[] = [];
+  /** The call that a delta of this index goes to; undefined: a block that is no call of ours. */
+  const blocks = new Map<unknown, OpenCall | undefined>();
   let stop: string | undefined;
+  let delivered = false;
   let usage: Usage | undefined;
 
   const count = (value: unknown) => {
@@ -42,6 +45,7 @@ export function createAnthropicStream(reply: Reply): AnthropicStream {
 
   const start = (index: unknown, block: Json) => {
     reply.close();
+    blocks.set(index, undefined);
     if (block.type === 'text') reply.text(str(block.text));
     else if (block.type === 'thinking') {
       reply.thinkingBlock('thinking');
@@ -49,13 +53,11 @@ export function createAnthropicStream(reply: Reply): AnthropicStream {
       if (str(block.signature)) sign(str(block.signature));
     } else if (block.type === 'redacted_thinking') {
       reply.redacted(str(block.data));
-    } else if (block.type === 'tool_use')
-      calls.set(index ?? calls.size, {
-        id: str(block.id),
-        name: str(block.name),
-        input: isObject(block.input) ? block.input : {},
-        json: '',
-      });
+    } else if (block.type === 'tool_use') {
+      const call = { id: str(block.id), name: str(block.name), begun: argumentText(block.input), json: '' };
+      calls.push(call);
+      blocks.set(index, call);
+    }
   };
 
   const sign = (signature: string) => {
@@ -68,8 +70,8 @@ export function createAnthropicStream(reply: Reply): AnthropicStream {
     else if (value.type === 'thinking_delta') reply.thinking(str(value.thinking), 'thinking');
     else if (value.type === 'signature_delta') sign(str(value.signature));
     else if (value.type === 'input_json_delta') {
-      const call = calls.get(index) ?? [...calls.values()].at(-1);
-      if (call) call.json += str(value.partial_json);
+      const call = blocks.has(index) ? blocks.get(index) : calls.at(-1);
+      if (call) call.json += argumentText(value.partial_json);
     }
   };
 
@@ -91,19 +93,22 @@ export function createAnthropicStream(reply: Reply): AnthropicStream {
       else if (event.type === 'content_block_delta' && isObject(event.delta)) delta(event.index, event.delta);
       else if (event.type === 'content_block_stop') reply.close();
       else if (event.type === 'message_delta') {
+        delivered = true;
         if (isObject(event.delta) && str(event.delta.stop_reason)) stop = str(event.delta.stop_reason);
         count(event.usage);
       }
+      // Some give no reason, and end in order all the same.
+      else if (event.type === 'message_stop' && delivered) stop ??= 'end_turn';
     },
     get finished() {
       return stop !== undefined;
     },
     finish(taken) {
-      const raw = rawCalls([...calls.values()], taken);
+      const raw = rawCalls(calls, taken);
       const failure = FAILURES[stop ?? ''];
       return {
         content: reply.finish(raw),
-        stop: stop === 'max_tokens' ? 'length' : raw.length > 0 ? 'tool_use' : 'stop',
+        stop: LENGTHS.has(stop ?? '') ? 'length' : raw.length > 0 ? 'tool_use' : 'stop',
         ...(usage && { usage }),
         ...(failure !== undefined && { failure: { code: failure, message: `stop_reason: ${String(stop)}` } }),
       };
@@ -114,8 +119,11 @@ export function createAnthropicStream(reply: Reply): AnthropicStream {
 /** Stop reasons that are failures, and the code that says which. */
 const FAILURES: Record<string, string> = {
   refusal: 'content_filter',
+  content_filter: 'content_filter',
   model_context_window_exceeded: 'context_window_exceeded',
 };
+
+const LENGTHS: ReadonlySet<string> = new Set(['max_tokens', 'length']);
 
 function rawCalls(calls: OpenCall[], taken: (id: string) => boolean): RawToolCall[] {
   const used = new Set<string>();
@@ -125,10 +133,13 @@ function rawCalls(calls: OpenCall[], taken: (id: string) => boolean): RawToolCal
       const usable = call.id !== '' && !used.has(call.id) && !taken(call.id);
       const id = usable ? call.id : `toolu_${randomUUID().replaceAll('-', '').slice(0, 24)}`;
       used.add(id);
-      const text = call.json || (Object.keys(call.input).length > 0 ? JSON.stringify(call.input) : '');
-      return { type: 'tool_call', id, name: call.name, arguments: text };
+      return { type: 'tool_call', id, name: call.name, arguments: call.json || call.begun };
     });
 }
+
+/** Text as it is, an object as JSON; an empty one says nothing. */
+const argumentText = (value: unknown): string =>
+  isObject(value) ? (Object.keys(value).length > 0 ? JSON.stringify(value) : '') : str(value);
 
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

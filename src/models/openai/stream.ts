@@ -47,7 +47,7 @@ export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIS
 
   const content = (value: unknown) => {
     if (typeof value === 'string') reply.text(fresh(value));
-    else if (Array.isArray(value)) for (const part of value) contentPart(part);
+    else for (const part of several(value)) contentPart(part);
   };
   const contentPart = (part: unknown) => {
     if (typeof part === 'string') return reply.text(part);
@@ -65,8 +65,7 @@ export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIS
     else if (detailText) reply.thinking(detailText, keepReasoning ? 'reasoning_details' : undefined);
     content(value.content);
     if (typeof value.refusal === 'string') reply.text(value.refusal);
-    if (Array.isArray(value.tool_calls))
-      for (const call of value.tool_calls) if (isObject(call)) calls.add(call);
+    for (const call of several(value.tool_calls)) if (isObject(call)) calls.add(call);
     if (isObject(value.function_call)) calls.add({ index: 0, function: value.function_call });
     if (field !== undefined || hasDetails || value.content || calls.size > 0) received = true;
   };
@@ -75,6 +74,7 @@ export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIS
     push(chunk) {
       if (!isObject(chunk)) return;
       failIn(chunk);
+      if (chunk.choices === undefined) failInstead(chunk);
       usage = usageOf(chunk.usage) ?? usage;
       // One is asked for; some put text and calls into two.
       for (const choice of Array.isArray(chunk.choices) ? chunk.choices : []) {
@@ -85,7 +85,7 @@ export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIS
         if (isObject(choice.delta)) delta(choice.delta);
         else if (isObject(choice.message) && !received) delta(choice.message);
         const reason = choice.finish_reason;
-        if (typeof reason === 'string' && reason !== '') finish = reason;
+        if (typeof reason === 'string' && reason !== '') finish = reason.toLowerCase();
       }
     },
     get finished() {
@@ -108,11 +108,17 @@ export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIS
   };
 }
 
-/** Reasons that are failures; the rest of the world's words for a normal end are decided by the calls. */
+/** Reasons that are failures, in lower case; the rest of the world's words for a normal end are decided by the calls. */
 const FAILURES: Record<string, string> = {
   model_context_window_exceeded: 'model_context_window_exceeded',
   content_filter: 'content_filter: the answer was withheld',
   sensitive: 'content_filter: the answer was withheld',
+  refusal: 'content_filter: the model refused',
+  // Gemini's, through gateways.
+  safety: 'content_filter: the answer was withheld',
+  prohibited_content: 'content_filter: the answer was withheld',
+  blocklist: 'content_filter: the answer was withheld',
+  spii: 'content_filter: the answer was withheld',
   insufficient_system_resource: 'insufficient_system_resource: the server ran out of capacity',
   network_error: 'network_error: the vendor lost the model',
   error: 'server_error: the vendor ended with an error',
@@ -125,19 +131,31 @@ const LENGTHS: ReadonlySet<string> = new Set([
   'max_output_tokens',
   'max_completion_tokens',
   'max_length',
-  'MAX_TOKENS',
 ]);
 
-/** Errors inside a 200 stream that the SDK doesn't know: OpenRouter's in a choice, MiniMax's `base_resp`. */
-function failIn(value: Json): void {
-  if (isObject(value.error) || (typeof value.error === 'string' && value.error !== ''))
-    throw new CallError(failureOfBody(value.error));
+/** Errors inside a 200 stream: an `error` in the chunk or (OpenRouter) in a choice, MiniMax's `base_resp`. */
+function failIn({ error, base_resp: outcome }: Json): void {
+  if (isObject(error) || (typeof error === 'string' && error !== '')) failWith(error);
+  if (isObject(outcome) && typeof outcome.status_code === 'number' && outcome.status_code !== 0)
+    failWith(outcome);
+}
+
+/** An error instead of a chunk: vLLM's has `object: "error"`; others are only a code and a message. */
+function failInstead(chunk: Json): void {
   if (
-    isObject(value.base_resp) &&
-    typeof value.base_resp.status_code === 'number' &&
-    value.base_resp.status_code !== 0
+    chunk.object === 'error' ||
+    chunk.type === 'error' ||
+    ERROR_TEXTS.some((key) => typeof chunk[key] === 'string')
   )
-    throw new CallError(failureOfBody(value.base_resp));
+    failWith(chunk);
+}
+
+const ERROR_TEXTS = ['message', 'msg', 'error_msg', 'detail'];
+
+/** An object without a code or a word is no error: some gateways put one into every chunk. */
+function failWith(error: unknown): void {
+  const failure = failureOfBody(error);
+  if (failure.message || !/^0?$/.test(failure.code)) throw new CallError(failure);
 }
 
 /** Puts the vendor's own structure into the last thinking block, to be echoed verbatim. */
@@ -151,6 +169,10 @@ function partText(value: unknown): string {
   if (!Array.isArray(value)) return '';
   return value.map((part) => (isObject(part) && typeof part.text === 'string' ? part.text : '')).join('');
 }
+
+/** A list; where a list belongs, some send its only item. */
+const several = (value: unknown): unknown[] =>
+  Array.isArray(value) ? value : isObject(value) ? [value] : [];
 
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -69,6 +69,8 @@ export function createToolCalls(): ToolCalls {
         call.id ||= id;
         call.name ||= name;
       }
+      // Empty arguments that came first were only a placeholder (Claude's input, translated).
+      if (/^\s*\{\s*\}\s*$/.test(call.arguments) && text.trimStart().startsWith('{')) call.arguments = '';
       // Some send the whole call once more at the end.
       if (text !== call.arguments || !isComplete(text)) call.arguments += text;
       const { extra_content: extra } = delta;
