@@ -43,6 +43,13 @@ const workersSchema = z.strictObject({
   max_attempts: count.default(5),
 });
 
+  pictures: z
+    .strictObject({
+      max: count.default(20),
+      max_bytes: count.default(3_900_000),
+      total_bytes: count.default(15_000_000),
+    })
+    .prefault({}),
 /** How an endpoint differs from what the rest of its kind does; unset: as its preset says. See docs/models.md. */
 const mediaSchema = z.strictObject({
   dir: z.string().default(''),

@@ -75,7 +75,12 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     denyTypes: startConfig.media.deny_types,
     now: clock.now,
   });
-  const models = createModels(startConfig, { clock, log, retry: () => config().agent.retry });
+  const models = createModels(startConfig, {
+    clock,
+    log,
+    retry: () => config().agent.retry,
+    pictures: { media, settings: startConfig.media.pictures },
+  });
   /** The default one first. */
   const names = new Set(models.list().map(({ id }) => id));
   const tools = createToolset({

@@ -43,6 +43,8 @@ export interface ImageBlock {
   media_type: string;
   ref?: string;
   data?: string;
+  /** Size in bytes, where known. */
+  size?: number;
 }
 
 export interface FileBlock {

@@ -9,7 +9,8 @@ export function storedContent(message: InboundMessage): Block[] {
   for (const attachment of message.attachments ?? []) {
     const { ref, size } = attachment;
     if (attachment.type === 'image') {
-      blocks.push({ type: 'image', media_type: attachment.media_type ?? 'image/*', ref });
+      const media_type = attachment.media_type ?? 'image/*';
+      blocks.push({ type: 'image', media_type, ref, ...(size === undefined ? {} : { size }) });
     } else {
       const media_type = attachment.media_type ?? 'application/octet-stream';
       const name = attachment.name ?? attachment.type;

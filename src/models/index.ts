@@ -4,12 +4,14 @@ import type { Config } from '../../config/schema.ts';
 import { AppError } from '../domain/errors.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Logger } from '../ports/log.ts';
+import type { MediaStore } from '../ports/media.ts';
 import type { ModelClient } from '../ports/model.ts';
 import { createAnthropicClient } from './anthropic/client.ts';
 import { createDemoClient } from './demo.ts';
 import { createFailover, type RetrySettings } from './failover.ts';
 import { createKeyed } from './keys.ts';
 import { createOpenAIClient } from './openai/client.ts';
+import { withPictures, type PictureSettings } from './pictures.ts';
 import { isReady, resolveEntry, type ModelEntry } from './settings.ts';
 
 export interface ModelInfo {
@@ -40,6 +42,8 @@ export interface ModelsOptions {
   log: Logger;
   /** Read at each call; default: the configuration's at the start. */
   retry?: () => RetrySettings;
+  /** Where pictures are read, and how many a model is shown. Absent: they are named in words. */
+  pictures?: { media: Pick<MediaStore, 'get'>; settings: PictureSettings };
 }
 
 type Base = ModelClient & { warm?: () => Promise<void> };
@@ -72,10 +76,12 @@ export function createModels(
     return found;
   };
   const base = (name: string): Base => {
-    const made = bases.get(name) ?? createBase(entry(name), log);
+    const made = bases.get(name) ?? seeing(createBase(entry(name), log));
     bases.set(name, made);
     return made;
   };
+  const seeing = (made: Base): Base =>
+    options.pictures ? { ...made, ...withPictures(made, { ...options.pictures, log }) } : made;
   const client = (name: string): ModelClient => {
     const made = wholes.get(name);
     if (made) return made;

@@ -20,6 +20,7 @@ async function setUp(more: Partial<MediaSweepOptions> = {}) {
     ttlMs: 7 * DAY_MS,
     async *wanted() {
       asked++;
+      yield* [];
     },
     now: () => now,
     log,
@@ -63,6 +64,7 @@ test('a file that is put again while it is being removed is not lost', async () 
   const { media, sweep, pass } = await setUp({
     // Between the look at its age and its removal.
     async *wanted() {
+      yield (await media.put({ bytes: png('another') })).ref;
       await media.put({ bytes: png() });
     },
   });

@@ -8,6 +8,7 @@ import { createOpenAIClient } from '../../src/models/openai/client.ts';
 import { resolveEntry } from '../../src/models/settings.ts';
 import type { ModelSettings } from '../../config/schema.ts';
 import type { ModelClient } from '../../src/ports/model.ts';
+import { png } from '../fakes/media.ts';
 import { callsIn, collect, fakeLog, nowTool, request, textIn, userSays } from '../fakes/models.ts';
 import { startModelServer, type ModelServer, type ModelServerOptions } from '../fakes/model-server.ts';
 
@@ -108,7 +109,7 @@ describe.each(['openai', 'anthropic'] as const)('%s', (vendor) => {
   });
 
   it('sends a history that the strict vendor takes', async () => {
-    const image = { type: 'image', media_type: 'image/png', data: 'aGk=' } as const;
+    const image = { type: 'image', media_type: 'image/png', data: png().toString('base64') } as const;
     const { end } = await collect(
       client(),
       request({

@@ -1,5 +1,6 @@
 // What Anthropic answers 400 to, in its words.
 import { signatureOf } from './anthropic-wire.ts';
+import { badPicture } from './pictures.ts';
 import { bad, isObject, objects, str, type Json, type Rejection } from './types.ts';
 
 export interface AnthropicRules {
@@ -144,10 +145,14 @@ function user(blocks: unknown[], at: string, open: string[]): Rejection | undefi
         return bad(`${path}: text content blocks must be non-empty`);
       if (inner.some((part) => part.type !== 'text' && part.type !== 'image'))
         return bad(`${path}.content: Input tag does not match any of the expected tags: 'text', 'image'`);
+      const wrong = inner.map(badPicture).find((problem) => problem !== undefined);
+      if (wrong !== undefined) return bad(`${path}.content.image.source.base64: ${wrong}`);
     } else if (block.type === 'text' || block.type === 'image' || block.type === 'document') {
       others = true;
       if (block.type === 'text' && str(block.text).trim() === '')
         return bad('messages: text content blocks must contain non-whitespace text');
+      const wrong = badPicture(block);
+      if (wrong !== undefined) return bad(`${path}.image.source.base64: ${wrong}`);
     } else return bad(`${path}: Input tag '${str(block.type)}' found using 'type' is not allowed here`);
   }
   return waiting.length > 0 ? unpaired(Number(at.slice(9)) - 1, waiting) : undefined;

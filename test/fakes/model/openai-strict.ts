@@ -1,4 +1,5 @@
 // What OpenAI (and the stricter of the compatible endpoints) answers 400 to, in their words.
+import { badPicture } from './pictures.ts';
 import { bad, isObject, objects, str, type Json, type Rejection } from './types.ts';
 
 export interface OpenAIRules {
@@ -198,10 +199,13 @@ function assistant(message: Json, at: string, rules: OpenAIRules): Rejection | u
 function parts(value: unknown, at: string, allowed: string[]): Rejection | undefined {
   if (!Array.isArray(value) || value.length === 0)
     return bad(`Invalid type for '${at}.content': expected a string or a non-empty array of objects.`);
-  for (const [index, part] of value.entries())
+  for (const [index, part] of value.entries()) {
     if (!isObject(part) || !allowed.includes(str(part.type)))
       return bad(
         `Invalid value: '${isObject(part) ? str(part.type) : typeof part}'. Supported values are: ${allowed.join(', ')}. ('${at}.content[${index}].type')`,
       );
+    const wrong = badPicture(part);
+    if (wrong !== undefined) return bad(`Invalid image ('${at}.content[${index}].image_url'): ${wrong}`);
+  }
   return undefined;
 }
