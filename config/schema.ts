@@ -66,6 +66,7 @@ const modelFlagsSchema = z
     max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens', 'none']),
     stream_usage: z.boolean(),
     prompt_cache_key: z.boolean(),
+    tools: z.boolean(),
     tool_choice: z.boolean(),
     empty_tools: z.boolean(),
     merge_roles: z.boolean(),

@@ -38,6 +38,7 @@ const FLAGS: Flags = {
   max_tokens_field: 'max_tokens',
   stream_usage: true,
   prompt_cache_key: false,
+  tools: true,
   tool_choice: true,
   empty_tools: false,
   merge_roles: true,

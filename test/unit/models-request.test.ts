@@ -420,6 +420,37 @@ describe('an endpoint says what it cannot take', () => {
     expect(server?.requests).toHaveLength(3);
   });
 
+  it.each([
+    ['Ollama', 400, 'registry.ollama.ai/library/gemma3:4b does not support tools'],
+    ['OpenRouter', 404, 'No endpoints found that support tool use. Try disabling "now".'],
+    ['vLLM', 400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'],
+    ['llama.cpp', 500, 'tools param requires --jinja flag'],
+    ['SiliconFlow', 400, 'Function call is not supported for this model.'],
+  ])('a model without tools (%s): none are offered, and earlier calls are told', async (_, status, error) => {
+    await start();
+    server?.enqueue({ status, error });
+    const client = openai();
+    const asked = request({ messages: chain(), tools: [nowTool] });
+    expect((await collect(client, asked)).end.type).toBe('done');
+    const { body } = server!.requests[1]!;
+    expect(body).not.toHaveProperty('tools');
+    expect(body.messages).toEqual([
+      { role: 'system', content: 'You are helpful.' },
+      { role: 'user', content: 'what time is it' },
+      { role: 'assistant', content: '(called now with {})' },
+      { role: 'user', content: '(result: result)' },
+    ]);
+    await collect(client, asked);
+    expect(server?.requests).toHaveLength(3);
+  });
+
+  it('a server error that has nothing to teach is no lesson', async () => {
+    await start();
+    server?.enqueue({ status: 500, error: 'unexpected error: max_completion_tokens unknown' });
+    expect((await collect(openai())).end).toMatchObject({ error: { kind: 'overloaded' } });
+    expect(server?.requests).toHaveLength(1);
+  });
+
   it('max_completion_tokens instead of max_tokens', async () => {
     await start();
     server?.enqueue({

@@ -27,6 +27,11 @@ const LESSONS: Lesson[] = [
   },
   { says: rejects('stream_options'), learn: () => ({ stream_usage: false }) },
   { says: rejects('prompt_cache_key'), learn: () => ({ prompt_cache_key: false }) },
+  {
+    // Ollama; OpenRouter; vLLM; llama.cpp; others
+    says: /not support.{0,12} (?:tools?\b|function call)|\b(?:tools?|function call(?:s|ing)?)\b.{0,16} not support|support tool use|--enable-auto-tool-choice|tools param requires --jinja/,
+    learn: () => ({ tools: false }),
+  },
   { says: rejects('tool_choice'), learn: () => ({ tool_choice: false }) },
   { says: /tools=\[\]|`?tools=?`? param/, learn: () => ({ empty_tools: true }) },
   { says: rejects('developer'), learn: () => ({ system_role: 'system' }) },
@@ -51,9 +56,12 @@ const LESSONS: Lesson[] = [
   { says: rejects('extra_content'), learn: () => ({ call_extras: false, call_signatures: false }) },
 ];
 
+/** Of a request; OpenRouter and llama.cpp have others for a model without tools. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 404, 422, 500, 501]);
+
 /** The flags to go on with; undefined if nothing new can be learnt from this failure. */
 export function learn(flags: Flags, failure: Failure): { flags: Flags; changed: Partial<Flags> } | undefined {
-  if (failure.status !== 400 && failure.status !== 422) return undefined;
+  if (!REFUSALS.has(failure.status ?? 0)) return undefined;
   const message = failure.message.toLowerCase();
   for (const lesson of LESSONS) {
     if (!lesson.says.test(message)) continue;

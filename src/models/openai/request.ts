@@ -1,7 +1,7 @@
 // History → the body of a chat completion. A message is converted once per client and kept as long as the message
 // itself lives; what depends on its neighbours (merging, bridging) is done on the converted list. `messages` stands last
 // in the body, so that an earlier request of a conversation is a prefix of the later one, byte for byte.
-import type { Message } from '../../domain/messages.ts';
+import { textOf, type Message } from '../../domain/messages.ts';
 import type { ModelRequest, ToolSpec } from '../../ports/model.ts';
 import type { ModelEntry } from '../settings.ts';
 import { toWire, type WireMessage } from './messages.ts';
@@ -21,7 +21,7 @@ export function createRequestBuilder(entry: ModelEntry): RequestBuilder {
   const convert = (message: Message): WireMessage[] => {
     let wire = converted.get(message);
     if (!wire) {
-      wire = toWire(message, entry);
+      wire = toWire(flags.tools ? message : inWords(message), entry);
       converted.set(message, wire);
     }
     return wire;
@@ -68,9 +68,10 @@ function toolFields(
   list: (specs: readonly ToolSpec[]) => Json[],
   flags: ModelEntry['flags'],
 ): Json {
-  if (request.tools.length === 0) {
+  if (request.tools.length === 0 || !flags.tools) {
     const needed =
       flags.empty_tools &&
+      flags.tools &&
       request.messages.some(({ content }) => content.some((block) => block.type === 'tool_use'));
     return needed ? { tools: [] } : {};
   }
@@ -79,6 +80,17 @@ function toolFields(
   // Without a way to forbid calls the tools are withheld, even though that costs the cached prefix.
   return flags.empty_tools ? { tools: [] } : {};
 }
+
+/** For a model that knows no tools: calls and results of another one, told. */
+const inWords = ({ role, content }: Message): Message => ({
+  role,
+  content: content.map((block) => {
+    if (block.type === 'tool_use')
+      return { type: 'text', text: `(called ${block.name} with ${JSON.stringify(block.input)})` };
+    if (block.type === 'tool_result') return { type: 'text', text: `(result: ${textOf(block.content)})` };
+    return block;
+  }),
+});
 
 /** One system message; a model that knows no such role reads it in the first user message. */
 function systemMessages(
