@@ -36,21 +36,6 @@ const storageSchema = z.strictObject({
   dedupe_hours: z.number().positive().default(48),
 });
 
-const workersSchema = z.strictObject({
-  concurrency: count.default(100),
-  lock_seconds: z.number().positive().default(30),
-  sweep_seconds: z.number().positive().default(30),
-  max_attempts: count.default(5),
-});
-
-  pictures: z
-    .strictObject({
-      max: count.default(20),
-      max_bytes: count.default(3_900_000),
-      total_bytes: count.default(15_000_000),
-    })
-    .prefault({}),
-/** How an endpoint differs from what the rest of its kind does; unset: as its preset says. See docs/models.md. */
 const mediaSchema = z.strictObject({
   dir: z.string().default(''),
   max_bytes: count.max(1_073_741_824).default(20_971_520),
@@ -58,8 +43,23 @@ const mediaSchema = z.strictObject({
   deny_types: z.array(z.string().min(1)).default([]),
   /** 0 keeps files for good. */
   ttl_days: z.union([z.literal(0), z.number().min(1)]).default(7),
+  pictures: z
+    .strictObject({
+      max: count.default(20),
+      max_bytes: count.default(3_900_000),
+      total_bytes: count.default(15_000_000),
+    })
+    .prefault({}),
 });
 
+const workersSchema = z.strictObject({
+  concurrency: count.default(100),
+  lock_seconds: z.number().positive().default(30),
+  sweep_seconds: z.number().positive().default(30),
+  max_attempts: count.default(5),
+});
+
+/** How an endpoint differs from what the rest of its kind does; unset: as its preset says. See docs/models.md. */
 const modelFlagsSchema = z
   .strictObject({
     system_role: z.enum(['system', 'developer', 'user']),
@@ -235,6 +235,7 @@ const deliverySchema = z.strictObject({
 export const configSchema = z.strictObject({
   server: serverSchema.prefault({}),
   storage: storageSchema.prefault({}),
+  media: mediaSchema.prefault({}),
   workers: workersSchema.prefault({}),
   model: z.string().default('auto'),
   models: z.record(z.string(), modelSchema).default({}),
@@ -243,7 +244,6 @@ export const configSchema = z.strictObject({
   limits: spendingLimitsSchema.prefault({}),
   delivery: deliverySchema.prefault({}),
   channels: z.record(z.string(), channelSchema).default({}),
-  media: mediaSchema.prefault({}),
 });
 
 export type Config = z.infer<typeof configSchema>;

@@ -141,7 +141,8 @@ function choose(
   messages: readonly Message[],
   { max, max_bytes, total_bytes }: PictureSettings,
 ): Set<ImageBlock> {
-  const sizeOf = (block: ImageBlock) => (publicUrl(block) ? 0 : (block.size ?? ASSUMED_BYTES));
+  const sizeOf = (block: ImageBlock) =>
+    publicUrl(block) ? 0 : (block.size ?? Math.min(ASSUMED_BYTES, max_bytes));
   const chosen = new Set<ImageBlock>();
   let bytes = 0;
   for (const block of picturesIn(messages)) {
