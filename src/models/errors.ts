@@ -3,6 +3,7 @@
 import type { ModelError, ModelErrorKind } from '../ports/model.ts';
 import { isOverflow } from './overflow.ts';
 import { redact } from './redact.ts';
+import { retryAfter } from './retry-after.ts';
 
 /** What a vendor said. */
 export interface Failure {
@@ -102,25 +103,6 @@ function kindOf(failure: Failure): ModelErrorKind {
   if (AUTH.test(text)) return 'auth';
   if (BUSY.test(text)) return 'overloaded';
   return status === undefined && coded === undefined ? 'overloaded' : 'invalid';
-}
-
-/** Milliseconds, from the headers (RFC 9110, 10.2.3: seconds or a date) or from the words. */
-function retryAfter({ headers, message }: Failure): number | undefined {
-  const ms = Number(headers?.get('retry-after-ms') ?? Number.NaN);
-  if (ms >= 0) return ms;
-  const header = headers?.get('retry-after');
-  if (header) {
-    const seconds = Number(header);
-    if (seconds >= 0) return seconds * 1000;
-    const date = Date.parse(header);
-    if (!Number.isNaN(date)) return Math.max(0, date - Date.now());
-  }
-  const words =
-    /(?:try again|retry)(?: again)? (?:in|after) (?:(\d+)m(?!s))?\s*(?:([\d.]+)\s*(ms|s(?:ec(?:onds?)?)?)\b)?/i.exec(
-      message,
-    );
-  if (!words || (words[1] === undefined && words[2] === undefined)) return undefined;
-  return Math.ceil(Number(words[1] ?? 0) * 60_000 + Number(words[2] ?? 0) * (words[3] === 'ms' ? 1 : 1000));
 }
 
 /** Anything thrown while a call was made → Failure. */

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { classify, failureOf, failureOfBody } from '../../src/models/errors.ts';
 import { isOverflow } from '../../src/models/overflow.ts';
 import { redact } from '../../src/models/redact.ts';
+import { retryAfter } from '../../src/models/retry-after.ts';
 
 const fixture = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`../fixtures/llm/${name}.json`, import.meta.url), 'utf8'));
@@ -86,9 +87,38 @@ describe('when to come back', () => {
     ['Rate limit reached. Please try again in 350ms.', 350],
     ['Please retry in 12.3s', 12_300],
     ['rate limit, retry after 5 seconds', 5_000],
+    ['Please wait and retry after 2 minutes.', 120_000],
     ['rate limit', undefined],
   ])('%s', (message, retryAfterMs) => {
     expect(classify({ status: 429, code: '', message }).retryAfterMs).toBe(retryAfterMs);
+  });
+
+  const now = Date.parse('2026-11-30T12:00:00Z');
+  it.each<[Record<string, string>, number | undefined]>([
+    [{ 'retry-after': '7' }, 7_000],
+    [{ 'retry-after': '1.5' }, 1_500],
+    [{ 'retry-after': '0' }, 0],
+    [{ 'retry-after': 'Mon, 30 Nov 2026 12:00:20 GMT' }, 20_000],
+    [{ 'retry-after': 'Mon, 30 Nov 2026 11:00:00 GMT' }, 0],
+    [{ 'retry-after': 'soon' }, undefined],
+    [{ 'retry-after-ms': '250', 'retry-after': '1' }, 250],
+    [{ 'retry-after-ms': '', 'retry-after': '1' }, 1_000],
+    [{ 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m2.5s' }, 62_500],
+    [
+      {
+        'x-ratelimit-remaining-requests': '9',
+        'x-ratelimit-reset-requests': '6h',
+        'x-ratelimit-remaining-tokens': '0',
+        'x-ratelimit-reset-tokens': '350ms',
+      },
+      350,
+    ],
+    [{ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(now + 9_000) }, 9_000],
+    [{ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(now / 1_000 + 9) }, 9_000],
+    [{ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '9' }, 9_000],
+    [{ 'x-ratelimit-remaining': '3', 'x-ratelimit-reset': '9' }, undefined],
+  ])('%o', (headers, retryAfterMs) => {
+    expect(retryAfter({ headers: new Headers(headers), message: 'slow down' }, now)).toBe(retryAfterMs);
   });
 });
 
