@@ -130,7 +130,15 @@ async function readUpTo(response: IncomingMessage, maxBytes: number): Promise<Bu
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
 
 /** Refused whatever the settings say: they answer with credentials of the machine they run on. */
-const METADATA = new Set(['169.254.169.254', '100.100.100.200', '168.63.129.16', 'fd00:ec2::254']);
+const METADATA = new Set([
+  '169.254.169.254',
+  '169.254.170.2',
+  '100.100.100.200',
+  '168.63.129.16',
+  'fd00:ec2::23',
+  'fd00:ec2::254',
+  'fd20:ce::254',
+]);
 const PRIVATE = new Set(['private', 'loopback', 'uniqueLocal', 'carrierGradeNat']);
 /** The only part of IPv6 that is assigned to the public internet (RFC 4291, RFC 3513). */
 const GLOBAL_V6 = ipaddr.IPv6.parseCIDR('2000::/3');

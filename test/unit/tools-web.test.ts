@@ -1,19 +1,23 @@
 // web_fetch and web_search on real servers: pages in every encoding, PDF, redirects, caps, refusals; the four search APIs
 // as their documentation has them, and keys that never show.
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { gzipSync } from 'node:zlib';
+import { createServer as createTcpServer } from 'node:net';
+import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { textOf } from '../../src/domain/messages.ts';
-import { createGuard } from '../../src/net/guard.ts';
+import { createGuard, type Guard } from '../../src/net/guard.ts';
 import type { ToolContext, ToolResult } from '../../src/ports/tool.ts';
+import { decodeText } from '../../src/tools/web/charset.ts';
 import { createWebFetchTool } from '../../src/tools/web/fetch.ts';
 import { createWebSearchTool } from '../../src/tools/web/search.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
+import { SEARCH_APIS, startSearchServer, type SearchApi } from '../fakes/search-server.ts';
 
-const { later } = useCleanups();
+const { later, track } = useCleanups();
 
 interface Site {
   url: string;
@@ -125,16 +129,23 @@ describe('web_fetch', () => {
 
   test.each([
     ['a header, GBK', 'text/html; charset=gbk', 'c4e3bac3cac0bde7', '你好世界'],
-    ['a header, GB2312', 'text/html; charset=gb2312', 'c4e3bac3', '你好'],
-    ['a header, Big5', 'text/html; charset=big5', 'a741a66ea540acc9', '你好世界'],
-    ['a header, Shift JIS', 'text/html; charset=Shift_JIS', '82b182f182c982bf82cd', 'こんにちは'],
-    ['a header, EUC-KR', 'text/html; charset=euc-kr', 'bec8b3e7', '안녕'],
-    ['nobody, GBK', 'text/html', 'c4e3bac3cac0bde7', '你好世界'],
-    ['nobody, UTF-8', 'text/html', Buffer.from('你好').toString('hex'), '你好'],
-    ['a mark, UTF-16', 'text/plain', 'fffe604f7d59', '你好'],
+    ['a header, GB2312', 'text/plain; charset=gb2312', 'c4e3bac3', '你好'],
+    ['a header, Big5', 'text/plain; charset=big5', 'a741a66ea540acc9', '你好世界'],
+    ['a header, Shift JIS', 'text/plain; charset=Shift_JIS', '82b182f182c982bf82cd', 'こんにちは'],
+    ['a header, EUC-KR', 'text/plain; charset=euc-kr', 'bec8b3e7', '안녕'],
+    ['nobody, GBK', 'text/plain', 'c4e3bac3cac0bde7', '你好世界'],
+    ['nobody, UTF-8', 'text/plain', Buffer.from('你好').toString('hex'), '你好'],
+    ['a mark, UTF-16LE', 'text/plain', 'fffe604f7d59', '你好'],
+    ['a mark, UTF-16BE', 'text/plain', 'feff4f60597d', '你好'],
+    [
+      'a mark, UTF-8, against the header',
+      'text/plain; charset=gbk',
+      `efbbbf${Buffer.from('你好').toString('hex')}`,
+      '你好',
+    ],
     [
       'a name that does not exist, UTF-8',
-      'text/html; charset=klingon',
+      'text/plain; charset=klingon',
       Buffer.from('é').toString('hex'),
       'é',
     ],
@@ -143,12 +154,31 @@ describe('web_fetch', () => {
     expect(await read(fetcher()(`${url}/`))).toContain(text);
   });
 
-  test('an encoding told by the page itself', async () => {
-    const head = Buffer.from('<html><head><meta charset="big5"></head><body>', 'latin1');
-    const { url } = await site({
-      '/': { type: 'text/html', body: Buffer.concat([head, Buffer.from('a741a66e', 'hex')]) },
-    });
-    expect(await read(fetcher()(`${url}/`))).toContain('你好');
+  test.each([
+    ['meta charset, Big5', '<meta charset="big5">', 'a741a66e', '你好'],
+    ['meta charset, GBK', "<meta charset='gbk'>", 'c4e3bac3', '你好'],
+    [
+      'http-equiv, GB2312',
+      '<meta http-equiv="Content-Type" content="text/html; charset=gb2312">',
+      'c4e3bac3',
+      '你好',
+    ],
+    [
+      'http-equiv, Shift JIS',
+      '<META HTTP-EQUIV=content-type CONTENT="text/html;charset=Shift_JIS">',
+      '82b182f182c982bf82cd',
+      'こんにちは',
+    ],
+    ['meta charset, EUC-JP', '<meta charset=euc-jp>', 'a4b3a4f3', 'こん'],
+    [
+      'a mark in ASCII that says UTF-16',
+      '<meta charset="utf-16">',
+      Buffer.from('你好').toString('hex'),
+      '你好',
+    ],
+  ])('an encoding told by the page itself: %s', (_name, mark, hex, text) => {
+    const head = Buffer.from(`<html><head>${mark}</head><body>`, 'latin1');
+    expect(decodeText(Buffer.concat([head, Buffer.from(hex, 'hex')]), 'text/html')).toContain(text);
   });
 
   test('PDF becomes text, a damaged one an error', async () => {
@@ -168,17 +198,47 @@ describe('web_fetch', () => {
       '/json': { type: 'application/json', body: '{"a": 1}' },
       '/png': { type: 'image/png', body: 'x' },
       '/zip': { type: 'text/plain', headers: { 'content-encoding': 'gzip' }, body: gzipSync('zipped') },
-      '/bomb': {
-        type: 'text/plain',
-        headers: { 'content-encoding': 'gzip' },
-        body: gzipSync('x'.repeat(9_000_000)),
-      },
     });
     expect(await read(fetcher()(`${url}/json`))).toMatch(/^success: .*\{"a": 1\}$/s);
     expect(await read(fetcher()(`${url}/png`))).toMatch(/^error: It is not text but image\/png/);
     expect(await read(fetcher()(`${url}/none`))).toMatch(/^error: .* status 404/);
     expect(await read(fetcher()(`${url}/zip`))).toContain('zipped');
-    expect(await read(fetcher()(`${url}/bomb`))).toMatch(/^error: The page can't be read/);
+  });
+
+  const BOMB = Buffer.alloc(20_000_000, 'x');
+  test.each([
+    ['gzip', gzipSync],
+    ['x-gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', (text: Buffer) => brotliCompressSync(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } })],
+    ['zstd', zstdCompressSync],
+  ] as const)('what is compressed with %s is unpacked, up to the cap', async (encoding, compress) => {
+    const page = (body: Buffer) => ({
+      type: 'text/plain',
+      headers: { 'content-encoding': encoding },
+      body: compress(body),
+    });
+    const half = compress(Buffer.from(`a text that was cut ${randomBytes(300_000).toString('hex')}`));
+    const { url } = await site({
+      '/small': page(Buffer.from('unpacked')),
+      '/bomb': page(BOMB),
+      '/cut': { ...page(Buffer.from('')), body: half.subarray(0, half.length - 8) },
+      '/broken': { ...page(Buffer.from('')), body: 'not compressed at all' },
+    });
+    const get = fetcher({ max_bytes: 1_000_000 });
+    expect(await read(get(`${url}/small`))).toMatch(/unpacked$/);
+    expect(await read(get(`${url}/bomb`))).toBe(
+      'error: It is larger than 1000000 bytes when it is unpacked.',
+    );
+    expect(await read(get(`${url}/cut`))).toContain('a text that was cut');
+    expect(await read(get(`${url}/broken`))).toMatch(/^error: The page can't be read/);
+  });
+
+  test('a compression that is not known is told', async () => {
+    const { url } = await site({ '/': { type: 'text/plain', headers: { 'content-encoding': 'gzip, br' } } });
+    expect(await read(fetcher()(`${url}/`))).toMatch(
+      /^error: It is compressed in a way that is not known: gzip, br/,
+    );
   });
 
   test('a long page is read in parts, an endless one is cut', async () => {
@@ -228,6 +288,43 @@ describe('web_fetch', () => {
     expect(hits).toHaveLength(6);
   });
 
+  test.each([
+    'http://127.0.0.1:PORT/',
+    'http://127.1:PORT/',
+    'http://localhost:PORT/',
+    'http://0x7f000001:PORT/',
+    'http://[::ffff:127.0.0.1]:PORT/',
+    '//127.0.0.1:PORT/',
+    'http://inside.example:PORT/',
+    'http://a:b@public.example/',
+    'https://127.0.0.1:PORT/',
+    'ftp://public.example/',
+    'file:///etc/passwd',
+    'data:text/plain,inside',
+    'javascript:alert(1)',
+    'http://',
+  ])('a redirect of a public page to %s is refused', async (location) => {
+    const { url, hits } = await site({ '/': { body: 'inside' } });
+    const strict = createGuard({
+      allowPrivate: false,
+      resolve: async () => [{ address: '10.0.0.1', family: 4 }],
+    });
+    const redirecting: Guard = {
+      ...strict,
+      async request(address, request) {
+        if (address !== 'http://public.example/') return strict.request(address, request);
+        const headers = { location: location.replace('PORT', new URL(url).port) };
+        return { status: 307, headers, body: Buffer.alloc(0) };
+      },
+    };
+    const { web_fetch } = configSchema.parse({}).tools;
+    const tool = createWebFetchTool({ settings: web_fetch, guard: redirecting });
+    expect(await read(tool.execute({ url: 'http://public.example/' }, context()))).toMatch(
+      /^error: This address is refused/,
+    );
+    expect(hits).toEqual([]);
+  });
+
   test('a name that changes its mind is connected to where it was checked, once for each hop', async () => {
     const { url } = await site({
       '/': { status: 301, headers: { location: '/again' } },
@@ -272,6 +369,27 @@ describe('web_fetch', () => {
     expect(hits).toEqual([]);
   });
 
+  test('a page that drips costs the time limit, in its headers and in its body', async () => {
+    const drip = (response: ServerResponse) => {
+      response.writeHead(200, { 'content-type': 'text/plain' });
+      const timer = setInterval(() => response.write('.'), 20);
+      response.once('close', () => clearInterval(timer));
+    };
+    const slow = createTcpServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n');
+      const timer = setInterval(() => socket.write('x-drip: 1\r\n'), 20);
+      socket.on('error', () => undefined).once('close', () => clearInterval(timer));
+    });
+    slow.listen(0, '127.0.0.1');
+    await once(slow, 'listening');
+    later(() => slow.close());
+    const { port } = slow.address() as { port: number };
+    const { url } = await site({ '/': drip });
+    const get = fetcher({ timeout_ms: 300 });
+    const answers = await Promise.all([get(`${url}/`), get(`http://127.0.0.1:${port}/`)].map(read));
+    for (const answer of answers) expect(answer).toMatch(/^error: The page took longer than 0\.3 seconds/);
+  });
+
   test('a silent server costs the time limit, and a cancelled call ends at once', async () => {
     const { url } = await site({ '/': () => undefined });
     expect(await read(fetcher({ timeout_ms: 200 })(`${url}/`))).toMatch(
@@ -299,102 +417,57 @@ describe('web_fetch', () => {
 
 describe('web_search', () => {
   const KEY = 'sk-very-secret-key';
-  const answers = {
-    tavily: {
-      path: '/search',
-      body: {
-        query: 'q',
-        results: [{ title: 'T1', url: 'https://a.example/1', content: 'about one', score: 0.9 }],
-        response_time: 1.2,
-      },
-    },
-    brave: {
-      path: '/web/search',
-      body: {
-        type: 'search',
-        web: {
-          type: 'search',
-          results: [
-            {
-              title: 'T1',
-              url: 'https://a.example/1',
-              description: 'about <strong>one</strong>',
-              age: '2 days ago',
-            },
-          ],
-        },
-      },
-    },
-    bocha: {
-      path: '/web-search',
-      body: {
-        code: 200,
-        data: {
-          _type: 'SearchResponse',
-          webPages: {
-            value: [
-              {
-                name: 'T1',
-                url: 'https://a.example/1',
-                snippet: 'about',
-                summary: 'about one',
-                siteName: 's',
-              },
-            ],
-          },
-        },
-      },
-    },
-    searxng: {
-      path: '/search',
-      body: {
-        query: 'q',
-        results: [{ title: 'T1', url: 'https://a.example/1', content: 'about one', engine: 'x' }],
-      },
-    },
-  } as const;
-  type Provider = keyof typeof answers;
-  const providers = Object.keys(answers) as Provider[];
+  const providers = Object.keys(SEARCH_APIS) as SearchApi[];
 
   const searcher = (provider: string, more: Record<string, unknown> = {}) => {
     const { web_search } = configSchema.parse({
       tools: { web_search: { provider, api_key: KEY, ...more } },
     }).tools;
     const tool = createWebSearchTool(web_search);
-    return (query: string, signal?: AbortSignal) => tool.execute({ query, count: 3 }, context(signal));
+    return (query: string, count = 3) => tool.execute({ query, count }, context());
   };
+  const api = async (provider: SearchApi) => track(await startSearchServer(provider, KEY));
 
   test.each(providers)('%s is asked as documented, and its results are read', async (provider) => {
-    const { path, body } = answers[provider];
-    const { url, hits } = await site({ [path]: { type: 'application/json', body: JSON.stringify(body) } });
-    const text = await read(searcher(provider, { base_url: `${url}/` })('天气 & more'));
-    expect(text).toMatch(/^success: 1\. T1.*\nhttps:\/\/a\.example\/1\nabout one$/);
-    const [hit] = hits;
-    const sent =
-      hit?.method === 'POST'
-        ? (JSON.parse(hit.body) as Record<string, unknown>)
-        : Object.fromEntries(new URL(`http://x${hit?.url}`).searchParams);
-    expect(sent).toEqual(
-      {
-        tavily: { query: '天气 & more', max_results: 3 },
-        brave: { q: '天气 & more', count: '3' },
-        bocha: { query: '天气 & more', count: 3, summary: true },
-        searxng: { q: '天气 & more', format: 'json' },
-      }[provider],
+    const { url, requests } = await api(provider);
+    const search = searcher(provider, { base_url: `${url}/`, max_results: 20 });
+    expect(await read(search('天气 & more'))).toBe(
+      [
+        "success: 1. Tom & Jerry's <first> (DATE)\nhttps://a.example/1\nabout one",
+        '2. Second\nhttps://a.example/2\nabout "two"',
+        '3. https://a.example/3\nhttps://a.example/3',
+      ]
+        .join('\n\n')
+        .replace('DATE', SEARCH_APIS[provider].date),
     );
-    const header =
-      provider === 'brave' ? hit?.headers['x-subscription-token'] : hit?.headers['authorization'];
-    expect(header).toContain(KEY);
-    expect(hit?.url).not.toContain(KEY);
+    expect(await read(search('nothing'))).toBe('success: Nothing was found.');
+    // The most that may be asked for.
+    expect(await read(search('x'.repeat(400), 20))).toMatch(/^success: 1\./);
+    expect(requests.map(({ refused }) => refused)).toEqual([undefined, undefined, undefined]);
+    expect(requests.map(({ target }) => target).join()).not.toContain(KEY);
   });
 
-  test.each(providers)('%s: what goes wrong is told without the key', async (provider) => {
-    const { path } = answers[provider];
+  test.each(providers)('%s: its documented errors are told without the key', async (provider) => {
+    const { url } = await api(provider);
+    for (const [query, told] of Object.entries(SEARCH_APIS[provider].told)) {
+      const text = await read(searcher(provider, { base_url: url })(query));
+      expect(text, query).toMatch(/^error: The search failed: /);
+      expect(text, query).toMatch(told);
+      expect(text).not.toContain(KEY);
+    }
+    const wrong = searcher(provider, { base_url: url, api_key: 'sk-another-key' });
+    if (provider !== 'searxng') {
+      expect(await read(wrong('q'))).toMatch(/does not accept the key/);
+      expect(await read(wrong('q'))).not.toContain('sk-another-key');
+    }
+  });
+
+  test.each(providers)('%s: whatever else goes wrong is told without the key', async (provider) => {
+    const { path } = SEARCH_APIS[provider];
     const wrong: [Page | ((response: ServerResponse) => void), RegExp][] = [
-      [{ status: 401, body: `bad key ${KEY}` }, /does not accept the key/],
-      [{ status: 429, body: KEY }, /no more searches/],
       [{ status: 500, body: KEY }, /status 500/],
       [{ body: `<html>${KEY}` }, /not JSON/],
+      [{ body: 'x'.repeat(2_100_000) }, /does not answer/],
       [{ body: '{"results": "none"}' }, /Nothing was found/],
       [{ status: 302, headers: { location: 'http://127.0.0.1:9/' } }, /does not answer/],
       [(response) => response.destroy(), /does not answer/],
@@ -406,9 +479,8 @@ describe('web_search', () => {
       expect(text).not.toContain(KEY);
     }
     const { url } = await site({ [path]: () => undefined });
-    expect(await read(searcher(provider, { base_url: url, timeout_ms: 200 })('q'))).toMatch(
-      /took longer than 0\.2/,
-    );
+    const slow = searcher(provider, { base_url: url, timeout_ms: 200 });
+    expect(await read(slow('q'))).toMatch(/took longer than 0\.2/);
   });
 
   test('says what its settings lack', async () => {

@@ -11,7 +11,8 @@ export function decodeText(body: Uint8Array, contentType = ''): string {
   const named = [
     markOf(body),
     /charset\s*=\s*["']?([\w.:-]{2,40})/iu.exec(contentType)?.[1],
-    META.exec(head)?.[1],
+    // A mark that can be read as ASCII is not in UTF-16, whatever it says (HTML standard, 13.2.3.3).
+    META.exec(head)?.[1]?.replace(/^utf-?16.*/iu, 'utf-8'),
     XML.exec(head)?.[1],
   ];
   for (const label of named) {

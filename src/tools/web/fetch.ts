@@ -1,6 +1,6 @@
 // The `web_fetch` tool: a page that the model names, as text. Through the guard at every hop, so that nobody in a chat
 // reaches what only this machine can reach.
-import { constants, brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
+import { constants, brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from 'node:zlib';
 import type { ToolSettings } from '../../../config/schema.ts';
 import { UrlRefused, type Guard, type GuardedResponse } from '../../net/guard.ts';
 import { fail, success, type Tool, type ToolContext, type ToolResult } from '../../ports/tool.ts';
@@ -88,6 +88,7 @@ export function createWebFetchTool({ settings, guard }: WebFetchOptions): Tool {
   ): Promise<Converted | string> {
     const contentType = response.headers['content-type'] ?? '';
     const body = uncompressed(response, settings.max_bytes);
+    if (typeof body === 'string') return body;
     const kind = kindOf(contentType, body);
     if (kind === 'pdf') {
       if (cut) return `The PDF is larger than ${settings.max_bytes} bytes.`;
@@ -124,20 +125,31 @@ function kindOf(contentType: string, body: Buffer): 'html' | 'pdf' | 'text' | 'o
   return head.includes('\0') ? 'other' : 'text';
 }
 
-/** Some servers compress what they were asked not to. */
-function uncompressed({ headers, body }: GuardedResponse, maxOutputLength: number): Buffer {
+/** Some servers compress what they were asked not to. A text says why it can't be read. */
+function uncompressed({ headers, body }: GuardedResponse, maxOutputLength: number): Buffer | string {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? '';
   // A body that was cut ends early: what there is of it is read.
   const zlib = { maxOutputLength, finishFlush: constants.Z_SYNC_FLUSH };
-  switch (headers['content-encoding']?.trim().toLowerCase()) {
-    case 'gzip':
-    case 'x-gzip':
-      return gunzipSync(body, zlib);
-    case 'deflate':
-      return inflateSync(body, zlib);
-    case 'br':
-      return brotliDecompressSync(body, { maxOutputLength, finishFlush: constants.BROTLI_OPERATION_FLUSH });
-    default:
-      return body;
+  try {
+    switch (encoding) {
+      case '':
+      case 'identity':
+        return body;
+      case 'gzip':
+      case 'x-gzip':
+        return gunzipSync(body, zlib);
+      case 'deflate':
+        return inflateSync(body, zlib);
+      case 'br':
+        return brotliDecompressSync(body, { maxOutputLength, finishFlush: constants.BROTLI_OPERATION_FLUSH });
+      case 'zstd':
+        return zstdDecompressSync(body, { maxOutputLength, finishFlush: constants.ZSTD_e_flush });
+      default:
+        return `It is compressed in a way that is not known: ${encoding.slice(0, 50)}.`;
+    }
+  } catch (error) {
+    if (error instanceof RangeError) return `It is larger than ${maxOutputLength} bytes when it is unpacked.`;
+    throw error;
   }
 }
 

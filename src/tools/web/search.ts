@@ -64,6 +64,7 @@ async function search(
       return fail(explain(settings.provider, response.status));
     }
     const results = provider.results(JSON.parse(await textUpTo(response, MAX_ANSWER_BYTES)));
+    if (!results) return fail(`The search failed: ${settings.provider} answered with an error.`);
     const found = results.filter(({ url: address }) => /^https?:/u.test(address)).slice(0, count);
     return success(found.length === 0 ? 'Nothing was found.' : found.map(shown).join('\n\n'), {
       display: `"${query}": ${found.length} results`,
@@ -77,7 +78,9 @@ async function search(
   }
 }
 
-function explain(provider: string, status: number): string {
+function explain(provider: keyof typeof PROVIDERS, status: number): string {
+  const meaning = PROVIDERS[provider].statuses?.[status];
+  if (meaning !== undefined) return `The search failed: ${provider} answered with ${status}: ${meaning}.`;
   if (status === 401 || status === 403)
     return `The search failed: ${provider} does not accept the key (${status}). Only the operator can change that.`;
   if (status === 429) return `The search failed: ${provider} allows no more searches for now (429).`;
