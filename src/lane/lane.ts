@@ -31,6 +31,9 @@ export interface Lane {
   close(): void;
 }
 
+/** While processes of two releases run side by side, one of the later takes it at one of these. */
+const NEWER_RETRY_MS = 5_000;
+
 export function createLane(options: LaneOptions): Lane {
   const { store, clock } = options;
   const active = createActiveRuns(options.control);
@@ -55,6 +58,11 @@ export function createLane(options: LaneOptions): Lane {
     const claim = await store.claim(conversation, { run: options.newRunId(), leaseMs, limit });
     if (claim.status === 'held') return { retryInMs: claim.forMs };
     if (claim.status === 'empty') return 'idle';
+    if (claim.status === 'newer') {
+      const { version } = claim;
+      options.log.error({ conversation, version }, 'left alone: a later release wrote it; run that release');
+      return { retryInMs: NEWER_RETRY_MS };
+    }
     const { lease, snapshot } = claim;
     const waitMs = debounceMs(snapshot, config.agent.debounce_ms, clock.now());
     if (waitMs > 0) {

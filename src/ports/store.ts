@@ -52,6 +52,8 @@ export type ClaimResult =
   | { status: 'claimed'; lease: Lease; snapshot: Snapshot }
   /** Another lease is live for about this many milliseconds. Nothing changed. */
   | { status: 'held'; forMs: number }
+  /** A later release wrote what is to be run, in a format of that version. Nothing changed: it is left to that release. */
+  | { status: 'newer'; version: number }
   /** Nothing waits. Nothing changed. */
   | { status: 'empty' };
 
@@ -98,7 +100,7 @@ export interface ConversationStore {
 
   /**
    * Takes up to `limit` waiting messages that may join into the run (steering), up to the first that may not.
-   * Undefined if stale. A resumed run gets them again in Snapshot.inbox.
+   * Undefined if stale, and so it becomes if a later release wrote one of them. A resumed run gets them again in Snapshot.inbox.
    */
   drain(lease: Lease, limit: number): Promise<InboundMessage[] | undefined>;
 

@@ -156,7 +156,7 @@ describe('Redis storage without Redis', () => {
           limit: 5,
         });
         if (claim.status === 'held') return { retryInMs: claim.forMs };
-        if (claim.status === 'empty') return 'idle';
+        if (claim.status !== 'claimed') return 'idle';
         const { lease, snapshot } = claim;
         if (!(await worker.store.journal(lease, [{ v: 1, kind: 'tool_start', call_id: lease.run }])))
           return 'more';

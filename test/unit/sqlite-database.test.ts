@@ -1,7 +1,7 @@
 // The SQLite file under the embedded store: group commit, failures in the middle of it, the lock, migrations.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -9,6 +9,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/storage/sqlite/database.ts';
 import type { Database } from '../../src/storage/sqlite/database.ts';
+import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
+import { silentLog } from '../fakes/log.ts';
 
 describe('the embedded database', () => {
   let folder: string;
@@ -179,6 +181,48 @@ describe('the embedded database', () => {
       /Cannot open the database .*notes\.txt: .*not a database/,
     );
     expect(() => openDatabase({ file: join(other, 'x', 'y.db') })).toThrow(/Cannot open the database/);
+  });
+
+  it('opens a database of the first release, and keeps all that is in it', async () => {
+    const migrations = join(import.meta.dirname, '../../src/storage/sqlite/migrations');
+    await mkdir(dirname(file), { recursive: true });
+    const old = new DatabaseSync(file);
+    old.exec(await readFile(join(migrations, '001-initial.sql'), 'utf8'));
+    old.exec(`
+      PRAGMA user_version = 1;
+      INSERT INTO conversations (key, id, active_at, length, epoch) VALUES (7, 'acct:a', 5, 1, 3), (8, 'acct:b', 6, 0, 0);
+      INSERT INTO messages (seq, conversation, id, at) VALUES (1, 7, 'm1', 4), (2, 7, 'm2', 5), (3, 7, 'm3', 5);
+      UPDATE messages SET outcome = 'done', run = 'r1', reply = '{"text":"hi"}' WHERE id = 'm1';
+      INSERT INTO inbox (conversation, seq, body) SELECT 7, seq,
+        json_object('id', id, 'conversation', 'acct:a', 'account', 'acct', 'at', at, 'text', 't', 'busy', 'steer',
+          'sender', json('{"id":"u"}')) FROM messages WHERE outcome IS NULL;
+      INSERT INTO history VALUES (7, 0, 0, '{"role":"user","content":[{"type":"text","text":"t"}],"at":4,"run":"r1","id":"m1"}');
+      INSERT INTO outbox (conversation, id, body) VALUES (7, 'r1.0', '{"id":"r1.0","conversation":"acct:a"}');
+    `);
+    old.close();
+
+    const storage = await createSqliteStorage({ file, dedupeHours: 1, historyTtlDays: 0, log: silentLog });
+    const { store, reader, outbox } = storage;
+    expect(await reader.state('acct:a')).toMatchObject({ pending: 2, length: 1 });
+    expect(await reader.state('acct:b')).toMatchObject({ pending: 0, length: 0 });
+    expect(await reader.status('acct:a', 'm1')).toEqual({ state: 'done', run: 'r1', reply: { text: 'hi' } });
+    expect((await outbox.list({ state: 'pending', limit: 5 })).items).toMatchObject([{ id: 'r1.0' }]);
+    const claim = await store.claim('acct:a', { run: 'r2', leaseMs: 60_000, limit: 5 });
+    if (claim.status !== 'claimed') throw new Error(claim.status);
+    expect(claim.lease.epoch).toBe(4);
+    expect(claim.snapshot.inbox.map(({ id }) => id)).toEqual(['m2', 'm3']);
+    expect(claim.snapshot.context).toMatchObject([{ id: 'm1' }]);
+    const outcome = { status: 'done' as const, reply: { text: 'ok' } };
+    expect(await store.commit(claim.lease, { entries: [], deliveries: [], outcome })).toEqual({
+      more: false,
+    });
+    expect((await reader.state('acct:a')).pending).toBe(0);
+    expect(await storage.people.list()).toEqual([]);
+    await storage.close();
+    const names = (await readdir(migrations)).filter((name) => name.endsWith('.sql'));
+    const now = new DatabaseSync(file);
+    expect(now.prepare('PRAGMA user_version').get()).toEqual({ user_version: names.length });
+    now.close();
   });
 
   it('leaves a database of a later release alone', () => {

@@ -21,6 +21,8 @@ export function createOperate(connections: Connections, run: RunScript): Operate
 /** An entry of a list: what a script must know of it on the first line, so that it needs no JSON, then the JSON. */
 export const entryOf = (head: string, value: unknown): string => `${head}\n${JSON.stringify(value)}`;
 
-export const valueOf = (entry: string): unknown => JSON.parse(entry.slice(entry.indexOf('\n') + 1));
+export const jsonOf = (entry: string): string => entry.slice(entry.indexOf('\n') + 1);
+
+export const valueOf = (entry: string): unknown => JSON.parse(jsonOf(entry));
 
 export const texts = (reply: Reply | undefined): string[] => reply as string[];

@@ -1,6 +1,6 @@
 // ConversationReader on Redis: what people, the API and the sweep look at.
-import type { HistoryEntry } from '../../domain/messages.ts';
 import type { ConversationReader, MessageStatus } from '../../ports/reader.ts';
+import { readHistory } from '../formats.ts';
 import { conversationKeys, idOf, nameOf, SHARDS } from './keys.ts';
 import type { RedisContext } from './operations.ts';
 import { namesOf, pageByScore } from './paging.ts';
@@ -15,7 +15,7 @@ export function createReader({ operate, connections }: RedisContext): Conversati
         number,
         string[],
       ];
-      const items = entries.map((entry) => JSON.parse(entry) as HistoryEntry);
+      const items = entries.map(readHistory);
       return first > 0 ? { items, cursor: String(first) } : { items };
     },
 

@@ -1,10 +1,9 @@
 // ConversationStore on Redis: each operation is one script on one shard, one round trip.
-import type { InboundMessage } from '../../domain/inbound.ts';
 import { joins } from '../../domain/inbound.ts';
-import type { HistoryEntry } from '../../domain/messages.ts';
-import type { ConversationStore, JournalEntry } from '../../ports/store.ts';
+import type { ConversationStore } from '../../ports/store.ts';
+import { readJoining, readSnapshot } from '../formats.ts';
 import { conversationKeys, nameOf, SIGNALS } from './keys.ts';
-import { entryOf, texts, valueOf, type RedisContext } from './operations.ts';
+import { entryOf, jsonOf, texts, type RedisContext } from './operations.ts';
 
 export interface StoreOptions {
   dedupeMs: number;
@@ -38,15 +37,19 @@ export function createStore({ operate }: RedisContext, options: StoreOptions): C
       if (reply[0] === 'empty') return { status: 'empty' };
       const [, claimed, epoch, generation, attempt, cancelled, from, summary, inbox, context, journal] =
         reply;
+      const lease = { conversation, run: claimed, epoch, generation };
+      const read = readSnapshot({ context, inbox: inbox.map(jsonOf), journal });
+      if ('newer' in read) {
+        await operate('release', [k.meta], [epoch]);
+        return { status: 'newer', version: read.newer };
+      }
       return {
         status: 'claimed',
-        lease: { conversation, run: claimed, epoch, generation },
+        lease,
         snapshot: {
-          context: context.map((entry) => JSON.parse(entry) as HistoryEntry),
+          ...read,
           contextFrom: from,
           ...(summary ? { summary } : {}),
-          inbox: inbox.map((entry) => valueOf(entry) as InboundMessage),
-          journal: journal.map((entry) => JSON.parse(entry) as JournalEntry),
           attempt,
           cancelled: cancelled === 1,
         },
@@ -73,7 +76,10 @@ export function createStore({ operate }: RedisContext, options: StoreOptions): C
     async drain(lease, limit) {
       const k = conversationKeys(lease.conversation);
       const reply = await operate('drain', [k.meta, k.inbox, k.seen], [lease.epoch, limit]);
-      return reply === null ? undefined : texts(reply).map((entry) => valueOf(entry) as InboundMessage);
+      if (reply === null) return undefined;
+      const messages = readJoining(texts(reply).map(jsonOf));
+      if (messages === undefined) await operate('release', [k.meta], [lease.epoch]);
+      return messages;
     },
 
     async commit(lease, { entries, deliveries, outcome, context, usage }) {

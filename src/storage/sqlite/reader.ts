@@ -1,7 +1,7 @@
 // The embedded ConversationReader: what is committed, read at once.
 import type { Reply } from '../../domain/delivery.ts';
-import type { HistoryEntry } from '../../domain/messages.ts';
 import type { ConversationReader } from '../../ports/reader.ts';
+import { readHistory } from '../formats.ts';
 import type { Conversations } from './conversations.ts';
 import type { Database } from './database.ts';
 
@@ -51,7 +51,7 @@ export function createReader(db: Database, { find, heldForMs }: Conversations): 
         const rows = historyPage.all(row.key, row.generation, before, limit).reverse();
         const first = rows[0]?.position ?? 0;
         return {
-          items: rows.map(({ body }) => JSON.parse(body) as HistoryEntry),
+          items: rows.map(({ body }) => readHistory(body)),
           ...(first > 0 && { cursor: String(first) }),
         };
       });

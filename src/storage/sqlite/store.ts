@@ -4,8 +4,8 @@
 // run's. So claim and drain write that row only, whatever the size of the messages.
 import type { InboundMessage } from '../../domain/inbound.ts';
 import { joins } from '../../domain/inbound.ts';
-import type { HistoryEntry } from '../../domain/messages.ts';
 import type { ConversationStore, JournalEntry, Lease, Merge, Snapshot } from '../../ports/store.ts';
+import { readJoining, readSnapshot } from '../formats.ts';
 import type { Signals } from './control.ts';
 import type { ConversationRow, Conversations } from './conversations.ts';
 import type { Database } from './database.ts';
@@ -17,6 +17,8 @@ interface InboxRow {
 interface Body {
   body: string;
 }
+
+const bodiesOf = (rows: readonly Body[]): string[] => rows.map(({ body }) => body);
 
 /** All else that a power cut takes from a journal is done again, which is harmless or costs a model call. */
 const mustOutliveThePower = (entry: JournalEntry): boolean =>
@@ -92,27 +94,30 @@ export function createStore(db: Database, conversations: Conversations, signals:
 
   /** The waiting messages, oldest first, up to the first that may not join those before it. */
   const joinable = (key: number, after: number, limit: number, takeFirst: boolean) => {
-    const messages: InboundMessage[] = [];
+    const bodies: string[] = [];
     let last = after;
     for (const { seq, body } of waiting.all(key, after, limit)) {
       const message = JSON.parse(body) as InboundMessage;
-      if (!joins(message) && !(takeFirst && messages.length === 0)) break;
-      messages.push(message);
+      if (!joins(message) && !(takeFirst && bodies.length === 0)) break;
+      bodies.push(body);
       last = seq;
     }
-    return { messages, last };
+    return { bodies, last };
   };
 
-  const snapshotOf = (row: ConversationRow, inbox: InboundMessage[], journal: JournalEntry[]): Snapshot => {
+  const snapshotOf = (
+    row: ConversationRow,
+    inbox: string[],
+    journal: string[],
+  ): Snapshot | { newer: number } => {
+    const entries = bodiesOf(context.all(row.key, row.generation, row.context_from));
+    const read = readSnapshot({ context: entries, inbox, journal });
+    if ('newer' in read) return read;
     const text = summary.get(row.key)?.text;
     return {
-      context: context
-        .all(row.key, row.generation, row.context_from)
-        .map(({ body }) => JSON.parse(body) as HistoryEntry),
+      ...read,
       contextFrom: row.context_from,
       ...(text !== undefined && { summary: text }),
-      inbox,
-      journal,
       attempt: row.attempt,
       cancelled: row.cancelled === 1,
     };
@@ -154,31 +159,30 @@ export function createStore(db: Database, conversations: Conversations, signals:
           if (before.run !== null && forMs > 0) return { status: 'held', forMs };
 
           const { key } = before;
-          let inbox: InboundMessage[];
-          let journal: JournalEntry[] = [];
+          let inbox: string[];
+          let journal: string[] = [];
           if (before.run === null) {
-            const { messages, last } = joinable(key, 0, limit, true);
-            if (messages.length === 0) return { status: 'empty' };
+            const { bodies, last } = joinable(key, 0, limit, true);
+            if (bodies.length === 0) return { status: 'empty' };
             start.run(run, last, ...leaseFor(leaseMs), key);
-            inbox = messages;
+            inbox = bodies;
           } else {
             resume.run(...leaseFor(leaseMs), key);
-            inbox = takenMessages
-              .all(key, before.taken)
-              .map(({ body }) => JSON.parse(body) as InboundMessage);
-            journal = journaled.all(key).map(({ body }) => JSON.parse(body) as JournalEntry);
+            inbox = bodiesOf(takenMessages.all(key, before.taken));
+            journal = bodiesOf(journaled.all(key));
             if (journal.length === 0 && before.cancelled === 0) {
-              const { messages, last } = joinable(
-                key,
-                before.taken,
-                Math.max(0, limit - inbox.length),
-                false,
-              );
-              if (messages.length > 0) take.run(last, key);
-              inbox.push(...messages);
+              const room = Math.max(0, limit - inbox.length);
+              const { bodies, last } = joinable(key, before.taken, room, false);
+              if (bodies.length > 0) take.run(last, key);
+              inbox.push(...bodies);
             }
           }
           const row = find(conversation) ?? before;
+          const snapshot = snapshotOf(row, inbox, journal);
+          if ('newer' in snapshot) {
+            giveBack.run(key);
+            return { status: 'newer', version: snapshot.newer };
+          }
           return {
             status: 'claimed',
             lease: {
@@ -187,7 +191,7 @@ export function createStore(db: Database, conversations: Conversations, signals:
               epoch: row.epoch,
               generation: row.run_generation,
             },
-            snapshot: snapshotOf(row, inbox, journal),
+            snapshot,
           };
         },
         { durable: false },
@@ -237,8 +241,10 @@ export function createStore(db: Database, conversations: Conversations, signals:
         () => {
           const row = held(lease);
           if (row === undefined) return undefined;
-          const { messages, last } = joinable(row.key, row.taken, limit, false);
-          if (messages.length > 0) take.run(last, row.key);
+          const { bodies, last } = joinable(row.key, row.taken, limit, false);
+          if (bodies.length > 0) take.run(last, row.key);
+          const messages = readJoining(bodies);
+          if (messages === undefined) giveBack.run(row.key);
           return messages;
         },
         { durable: false },
