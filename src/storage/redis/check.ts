@@ -1,7 +1,8 @@
 // Storage.check() on Redis: a write and a read, and once a look at the settings that the promises depend on.
 import { randomUUID } from 'node:crypto';
 import type { Logger } from '../../ports/log.ts';
-import { unavailable, type Connections } from './connection.ts';
+import { unavailable } from './caller.ts';
+import type { Connections } from './connection.ts';
 
 const KEY = 'lk:{s0}:check';
 

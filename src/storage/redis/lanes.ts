@@ -4,7 +4,8 @@
 import { DelayedError, Queue, Worker, type Job } from 'bullmq';
 import type { LaneHandler, LaneOutcome, LaneQueue } from '../../ports/lanes.ts';
 import type { Logger } from '../../ports/log.ts';
-import { endClient, isConnectionError, type Connections } from './connection.ts';
+import { isConnectionError, type Connections } from './connection.ts';
+import { endClient } from './ending.ts';
 import { idOf, nameOf, QUEUE_PREFIX } from './keys.ts';
 import { createReporter, reasonOf } from './reporter.ts';
 import { createRuns } from './runs.ts';
@@ -35,7 +36,7 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     'queue error; what it stopped is taken up again by itself',
   );
   const queue = new Queue<{ lane: string }>(name, {
-    connection: connections.commands,
+    connection: connections.queues,
     prefix: QUEUE_PREFIX,
     // The version is asked for with a command that may fail, and the queue would keep that failure for good.
     skipVersionCheck: true,
@@ -58,7 +59,7 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
 
   async function wake(conversation: string): Promise<void> {
     const lane = nameOf(conversation);
-    await connections.call(() =>
+    await connections.callQueues(() =>
       queue.add('wake', { lane }, { deduplication: { id: lane, keepLastIfActive: true } }),
     );
   }
@@ -69,7 +70,7 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
   /** By Redis' clock: a job that was put off while this machine's clock was ahead would wait for as long as it was. */
   async function serverNow(): Promise<number> {
     try {
-      const [seconds, micros] = await connections.call((client) => client.time());
+      const [seconds, micros] = await connections.callQueues((client) => client.time());
       const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
       offsetMs = now - performance.now();
       return now;
@@ -184,7 +185,7 @@ export function createLanes({ name, connections, lockMs, timeoutMs, log }: LaneO
     },
 
     async depth() {
-      const counts = await connections.call(() => queue.getJobCounts('waiting', 'active', 'delayed'));
+      const counts = await connections.callQueues(() => queue.getJobCounts('waiting', 'active', 'delayed'));
       return {
         waiting: counts['waiting'] ?? 0,
         active: counts['active'] ?? 0,

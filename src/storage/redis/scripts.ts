@@ -1,14 +1,14 @@
 // The Lua scripts: each file of scripts/ is one atomic operation, called by its hash.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
-import type { Redis } from 'ioredis';
+import type { Client } from './clients.ts';
 
 export type Reply = string | number | null | Reply[];
 type Argument = string | number;
 
 /** Sends one script; `name` is its file's name without `.lua`. */
 export type RunScript = (
-  client: Redis,
+  client: Client,
   name: string,
   keys: readonly string[],
   args: readonly Argument[],
