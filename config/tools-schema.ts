@@ -50,6 +50,7 @@ export const toolsSchema = z.strictObject({
   folder: z.string().default(''),
   skills: z.string().default(''),
   mcp: z.strictObject({ servers: z.record(z.string(), mcpServerSchema).default({}) }).prefault({}),
+  send_file: z.strictObject({ max_bytes: count.default(1_000_000) }).prefault({}),
   web_fetch: z
     .strictObject({
       max_bytes: count.default(5_000_000),

@@ -145,6 +145,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
         return skills === '' ? own : `${own}\n\n${skills}`;
       },
       calibration: createCalibration(),
+      media,
       clock,
       onEvent: metrics.runEvent,
     }),

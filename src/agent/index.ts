@@ -4,6 +4,7 @@ import { Cancelled, RunInterrupted } from './abort.ts';
 import { begin, finishBatch } from './beginning.ts';
 import { fitContext, showContext } from './context/fit.ts';
 import { cancelled, type End } from './ending.ts';
+import { attachmentsIn } from './files.ts';
 import { takeHeld } from './inbox.ts';
 import { loop } from './loop.ts';
 import { runPostProcess } from './post-process.ts';
@@ -64,12 +65,15 @@ async function conduct(run: Run): Promise<AgentResult> {
 function outcome(run: Run, { status, stop }: End): AgentResult {
   const { context, options, transcript, usage } = run;
   const reply = run.finals.filter((text) => text !== '').join('\n\n');
-  emit(run, { type: 'agent_end', status, reply, stop, usage, turns: run.turn });
+  const files = attachmentsIn(transcript.entries);
+  const attachments = files.length > 0 ? { attachments: files } : {};
+  emit(run, { type: 'agent_end', status, reply, ...attachments, stop, usage, turns: run.turn });
   return {
     entries: transcript.entries.map((entry) =>
       entry.message.role === 'user' ? keptEntry(entry, options.settings.tool_result_kept_chars) : entry,
     ),
     reply,
+    ...attachments,
     status,
     stop,
     usage,

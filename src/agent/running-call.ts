@@ -2,9 +2,11 @@
 // A class with lazy parts where closures would be simpler: many tools are done in less time than those take to make.
 import type { Sender } from '../domain/inbound.ts';
 import type { Logger } from '../ports/log.ts';
+import type { MediaStore } from '../ports/media.ts';
 import { fail, type Tool, type ToolContext, type ToolResult } from '../ports/tool.ts';
 import { Cancelled, type Stop, type Waiting } from './abort.ts';
 import type { Deadline } from './deadlines.ts';
+import { hasBytes, keepPictures, NO_MEDIA } from './files.ts';
 import { emit, type Run } from './run.ts';
 import { CANCELLED_DURING, timedOut } from './wording.ts';
 
@@ -14,6 +16,7 @@ export class RunningCall implements ToolContext, Waiting, Deadline {
   readonly group: boolean;
   readonly sender: Sender;
   readonly callId: string;
+  readonly media: MediaStore;
   readonly log: Logger;
   readonly atMs: number;
   /** Resolves with the result, whatever happens; rejects with RunInterrupted only. */
@@ -34,6 +37,7 @@ export class RunningCall implements ToolContext, Waiting, Deadline {
     this.group = base.group;
     this.sender = run.sender;
     this.callId = callId;
+    this.media = run.options.media ?? NO_MEDIA;
     this.log = log;
     this.#run = run;
     this.#tool = tool;
@@ -87,6 +91,14 @@ export class RunningCall implements ToolContext, Waiting, Deadline {
   #settled(result: unknown): void {
     if (this.#over) {
       this.log.debug({ tool: this.#tool.name }, 'a tool ended after it was stopped');
+      return;
+    }
+    if (isToolResult(result) && hasBytes(result)) {
+      // Still at work: it can be stopped, and its time runs.
+      keepPictures(this.media, result).then(
+        (kept) => this.#settled(kept),
+        (error: unknown) => this.#settled(this.#thrown(error)),
+      );
       return;
     }
     this.#end();

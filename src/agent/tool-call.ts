@@ -4,6 +4,7 @@ import { fail, type Tool, type ToolResult } from '../ports/tool.ts';
 import { Cancelled, RunInterrupted } from './abort.ts';
 import type { Call } from './assistant.ts';
 import type { BreakerRecord } from './breakers.ts';
+import { attachmentsOf, withoutBytes } from './files.ts';
 import type { CallInfo } from './hooks.ts';
 import { ask, emit, type Run } from './run.ts';
 import { RunningCall } from './running-call.ts';
@@ -125,12 +126,15 @@ export function finalize(run: Run, { call, record, startedMs }: Prepared, result
 /** Vendors reject empty results. */
 const NO_OUTPUT = '(no output)';
 
-export function resultBlock(id: string, { content, status }: ToolResult, maxChars: number): ToolResultBlock {
-  const cut = truncateContent(content.length === 0 ? NO_OUTPUT : content, maxChars);
+export function resultBlock(id: string, result: ToolResult, maxChars: number): ToolResultBlock {
+  const { content, status } = result;
+  const kept = withoutBytes(content.length === 0 ? NO_OUTPUT : content);
+  const attachments = attachmentsOf(result);
   return {
     type: 'tool_result',
     tool_use_id: id,
-    content: cut,
+    content: truncateContent(kept, maxChars),
     ...(status === 'error' ? { is_error: true } : {}),
+    ...(attachments.length > 0 ? { attachments } : {}),
   };
 }

@@ -1,11 +1,12 @@
 // What goes into a run and what comes out of it. The lane fills the one and merges the other.
 import type { AgentSettings } from '../../config/schema.ts';
 import type { RunEvent } from '../domain/events.ts';
-import type { Sender } from '../domain/inbound.ts';
+import type { Attachment, Sender } from '../domain/inbound.ts';
 import type { Message, StopReason, Usage } from '../domain/messages.ts';
 import type { Language } from '../domain/sentences.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Logger } from '../ports/log.ts';
+import type { MediaStore } from '../ports/media.ts';
 import type { ModelClient, ModelRequest } from '../ports/model.ts';
 import type { JournalEntry } from '../ports/store.ts';
 import type { Tool } from '../ports/tool.ts';
@@ -68,6 +69,8 @@ export interface AgentOptions {
   mayBeSilent?: boolean;
   /** Token estimates learned from real usage; one per process, so that the next run knows what this one learned. */
   calibration?: Calibration;
+  /** Where tools keep files, and where pictures in their results go. Absent: none can be kept. */
+  media?: MediaStore;
   clock: Clock;
   log: Logger;
 }
@@ -90,6 +93,8 @@ export interface AgentResult {
   entries: AgentEntry[];
   /** What the user gets: the run's final texts, or a fixed sentence. */
   reply: string;
+  /** Files that tools made for people, in order, each once. */
+  attachments?: Attachment[];
   /** `failed`: the reply is, or ends with, a sentence that says what went wrong. */
   status: 'done' | 'failed';
   stop: StopReason;

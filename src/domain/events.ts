@@ -1,4 +1,5 @@
 // The events of a run: what the console, SSE clients, drafts and metrics see, from any process.
+import type { Attachment } from './inbound.ts';
 import type { Message, StopReason, ToolResultBlock, ToolUseBlock, Usage } from './messages.ts';
 
 /** Every event carries these; `turn` is 0 outside a turn. */
@@ -45,6 +46,8 @@ export type RunEventBody =
       type: 'agent_end';
       status: 'done' | 'failed';
       reply: string;
+      /** Files that go with it. */
+      attachments?: Attachment[];
       stop: StopReason;
       usage: Usage;
       turns: number;

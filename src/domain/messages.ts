@@ -1,5 +1,6 @@
 // The words of a conversation: content blocks and messages, in Claude's shape whatever vendor produced them.
-// Stored in histories and journals, shown by the API; imports nothing.
+// Stored in histories and journals, shown by the API.
+import type { Attachment } from './inbound.ts';
 
 export interface TextBlock {
   type: 'text';
@@ -35,6 +36,8 @@ export interface ToolResultBlock {
   tool_use_id: string;
   content: string | (TextBlock | ImageBlock)[];
   is_error?: boolean;
+  /** Files that the tool made for people: they go with the run's answer. The model isn't shown them. */
+  attachments?: Attachment[];
 }
 
 /** A picture by reference: the media store's (see ports/media.ts), an http(s) URL, or (in requests only) inline base64 `data`. */

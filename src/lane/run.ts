@@ -18,6 +18,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { RunEventLog } from '../ports/events.ts';
 import type { LaneOutcome, LaneQueue } from '../ports/lanes.ts';
 import type { Logger } from '../ports/log.ts';
+import type { MediaStore } from '../ports/media.ts';
 import type { ModelClient } from '../ports/model.ts';
 import type { Preference, Preferences } from '../ports/preferences.ts';
 import type { Spending } from '../ports/spending.ts';
@@ -44,6 +45,8 @@ export interface RunOptions {
   spending: Spending;
   /** Token estimates, learned across runs. */
   calibration: Calibration;
+  /** Files of tools. */
+  media: MediaStore;
   clock: Clock;
   /** Told of every event, in order. */
   onEvent: (account: string, event: RunEvent) => void;
@@ -171,6 +174,7 @@ export function createRun(options: RunOptions): Run {
         steering: () => drain(config.agent.steering),
         followUp: () => drain(config.agent.follow_up),
         calibration: options.calibration,
+        media: options.media,
         clock,
         log,
       });
@@ -195,7 +199,9 @@ export function createRun(options: RunOptions): Run {
       result = limit ? refuse(limit) : await answer(preference);
     }
 
-    const outcome = { status: result.status, reply: { text: result.reply } };
+    const { attachments } = result;
+    const reply = { text: result.reply, ...(attachments ? { attachments } : {}) };
+    const outcome = { status: result.status, reply };
     const merge: Merge = {
       entries: historyEntries(result, lease.run, taken),
       deliveries: deliveriesOf(lease.run, [...taken.values()], outcome, clock.now()),

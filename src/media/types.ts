@@ -27,14 +27,19 @@ export function typeOf(
     if (matches(bytes)) return { media_type: picture, extension: `.${mime.getExtension(picture) ?? ''}` };
   }
   const declared = said?.split(';')[0]?.trim().toLowerCase();
-  const known = declared !== undefined && declared !== UNKNOWN && mime.getExtension(declared) !== null;
-  const type = known ? declared : mime.getType(name ?? '');
+  const type = better(declared, mime.getType(name ?? ''));
   const extension = mime.getExtension(type ?? '') ?? '';
   const wrong = type === null || PICTURES.has(type) || !EXTENSION.test(extension);
   return wrong
     ? { media_type: UNKNOWN, extension: '.bin' }
     : // The extension's own type: two names of one type are one.
       { media_type: mime.getType(extension) ?? UNKNOWN, extension: `.${extension}` };
+}
+
+/** What was said counts, unless it says next to nothing and the name tells more (`prices.csv`, sent as text/plain). */
+function better(said: string | undefined, named: string | null): string | null {
+  if (said === undefined || mime.getExtension(said) === null || said === UNKNOWN) return named;
+  return said === 'text/plain' && named !== null && /^(?:text|application)\//.test(named) ? named : said;
 }
 
 export const typeOfExtension = (extension: string): string => mime.getType(extension) ?? UNKNOWN;

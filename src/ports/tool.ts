@@ -1,7 +1,8 @@
 // Tool: see docs/agent-loop.md and docs/writing-a-tool.md. A tool that throws gives an error result with its message; it never ends a run.
-import type { Sender } from '../domain/inbound.ts';
+import type { Attachment, Sender } from '../domain/inbound.ts';
 import type { ImageBlock, TextBlock } from '../domain/messages.ts';
 import type { Logger } from './log.ts';
+import type { MediaStore } from './media.ts';
 
 export interface ToolContext {
   conversation: string;
@@ -14,12 +15,20 @@ export interface ToolContext {
   signal: AbortSignal;
   /** Shown to people while the tool runs. */
   progress(text: string): void;
+  /** Keeps files; what put() gives is an attachment. */
+  media: MediaStore;
   log: Logger;
 }
 
+/** Without a `type` it goes by its media type: a picture, a sound, a film, or a file. */
+export type ToolAttachment = Omit<Attachment, 'type'> & Partial<Pick<Attachment, 'type'>>;
+
 export interface ToolResult {
   status: 'success' | 'error';
+  /** For the model. A picture may be given as base64 `data`: it is put into the media store before it is kept anywhere. */
   content: string | (TextBlock | ImageBlock)[];
+  /** Files for people, sent with the run's answer: references of the media store, or http(s) URLs. */
+  attachments?: ToolAttachment[];
   /** For people, instead of the raw result. */
   display?: string;
   /** Asks to end the run after this batch; it ends if all results of the batch ask for it. */
@@ -43,10 +52,10 @@ export interface Tool {
 
 export const success = (
   content: ToolResult['content'],
-  more: Pick<ToolResult, 'display' | 'terminate'> = {},
+  more: Omit<ToolResult, 'status' | 'content'> = {},
 ): ToolResult => ({ status: 'success', content, ...more });
 
 export const fail = (
   content: ToolResult['content'],
-  more: Pick<ToolResult, 'display' | 'terminate'> = {},
+  more: Omit<ToolResult, 'status' | 'content'> = {},
 ): ToolResult => ({ status: 'error', content, ...more });

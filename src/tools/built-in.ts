@@ -2,6 +2,7 @@
 import type { ToolSettings } from '../../config/schema.ts';
 import { createGuard } from '../net/guard.ts';
 import type { Tool } from '../ports/tool.ts';
+import { createSendFileTool } from './send-file.ts';
 import { BUILT_IN, type ToolSource } from './source.ts';
 import { createWebFetchTool } from './web/fetch.ts';
 import { createWebSearchTool, searchProblem } from './web/search.ts';
@@ -18,7 +19,7 @@ function allTools({ settings, builtIn }: BuiltInOptions): Tool[] {
     createWebFetchTool({ settings: settings.web_fetch, guard }),
     createWebSearchTool(settings.web_search),
   ];
-  return [...builtIn, ...web];
+  return [...builtIn, createSendFileTool(settings.send_file), ...web];
 }
 
 export function createBuiltInSource(options: BuiltInOptions): ToolSource {

@@ -51,8 +51,8 @@ export function createFindTools(hidden: readonly Tool[], check: CheckArguments):
     if (limitMs === 0) return tool.execute(checked.args, context);
     const limit = AbortSignal.timeout(limitMs);
     const signal = AbortSignal.any([context.signal, limit]);
-    const { conversation, sender, account, group, callId, log, progress } = context;
-    const limited = { conversation, sender, account, group, callId, log, progress, signal };
+    const { conversation, sender, account, group, callId, media, log, progress } = context;
+    const limited = { conversation, sender, account, group, callId, media, log, progress, signal };
     try {
       return await tool.execute(checked.args, limited);
     } catch (error) {

@@ -7,6 +7,7 @@ import { createServer as createTcpServer } from 'node:net';
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
+import { NO_MEDIA } from '../../src/agent/files.ts';
 import { textOf } from '../../src/domain/messages.ts';
 import { createGuard, type Guard } from '../../src/net/guard.ts';
 import type { ToolContext, ToolResult } from '../../src/ports/tool.ts';
@@ -60,6 +61,7 @@ const context = (signal = new AbortController().signal): ToolContext => ({
   callId: 'call_1',
   signal,
   progress: () => undefined,
+  media: NO_MEDIA,
   log: silentLog,
 });
 

@@ -3,8 +3,6 @@ import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/sdk/typ
 import type { ImageBlock, TextBlock } from '../../domain/messages.ts';
 import { fail, success, type ToolResult } from '../../ports/tool.ts';
 
-/** Of a picture, as base64: it is kept with the conversation. */
-const MAX_IMAGE_CHARS = 1_500_000;
 const MAX_DISPLAY_CHARS = 100;
 
 export function toolResult(result: CallToolResult, title: string): ToolResult {
@@ -26,9 +24,7 @@ function blockOf(block: ContentBlock): TextBlock | ImageBlock {
     case 'text':
       return { type: 'text', text: block.text };
     case 'image':
-      return block.data.length <= MAX_IMAGE_CHARS
-        ? { type: 'image', media_type: block.mimeType, data: block.data }
-        : note(`a picture, ${block.mimeType}, that is too large to be shown`);
+      return { type: 'image', media_type: block.mimeType, data: block.data };
     case 'audio':
       return note(`a sound, ${block.mimeType}, that can't be played here`);
     case 'resource': {
