@@ -2,6 +2,7 @@
 //   --quick   seconds instead of minutes, for tests; the figures mean little
 //   --write   puts the server's table into README.md and README.zh-CN.md
 import { parseArgs } from 'node:util';
+import { benchEstimate } from './estimate/index.ts';
 import { benchLanes } from './lanes.ts';
 import { publish, type Report } from './lib/report.ts';
 import { benchLoop } from './loop/index.ts';
@@ -13,6 +14,7 @@ type Benchmark = (options: { quick: boolean; write: boolean }) => Promise<Report
 const BENCHMARKS: Record<string, Benchmark> = {
   lanes: benchLanes,
   loop: benchLoop,
+  estimate: benchEstimate,
   store: benchStore,
   server: benchServer,
 };

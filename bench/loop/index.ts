@@ -1,10 +1,8 @@
 // The loop alone: turns a second of our agent, beside pi-agent-core's, with a model that answers at once and one trivial
 // tool. Each measurement has a process of its own, the two sides take turns, and what counts is their ratio.
-import { access } from 'node:fs/promises';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { installPeers } from '../lib/peers.ts';
 import { runJson } from '../lib/process.ts';
 import type { Report } from '../lib/report.ts';
 import { figure, median } from '../lib/stats.ts';
@@ -13,25 +11,11 @@ const TURNS = [10, 100, 1000];
 const here = import.meta.dirname;
 const shape = z.strictObject({ turnsPerSecond: z.number() });
 
-/** The peer has a package and a lockfile of its own here: 140 MB that no server needs. Installed once. */
-async function installPeer(): Promise<boolean> {
-  try {
-    await access(join(here, 'node_modules', '@mariozechner', 'pi-agent-core'));
-    return true;
-  } catch {
-    process.stderr.write('Installing the peer of bench/loop (once) …\n');
-  }
-  const args = ['ci', '--prefix', here, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
-  const child = spawn('npm', args, { stdio: ['ignore', 'ignore', 'inherit'] });
-  const [code] = await once(child, 'exit');
-  return code === 0;
-}
-
 export async function benchLoop(options: { quick: boolean }): Promise<Report> {
   const rounds = options.quick ? 1 : 3;
   const forMs = options.quick ? 200 : 1500;
   // A quick run stays offline: it shows our side alone.
-  const peer = options.quick ? false : await installPeer();
+  const peer = options.quick ? false : await installPeers(here, '@mariozechner/pi-agent-core');
   const rows: string[][] = [];
   const data: { turns: number; ours: number[]; peer: number[] }[] = [];
   for (const turns of TURNS) {
