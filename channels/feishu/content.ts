@@ -28,6 +28,13 @@ const postSchema = z.object({
   title: z.string().default(''),
   content: z.array(z.array(elementSchema)),
 });
+const cardSchema = z.object({
+  title: z
+    .string()
+    .nullish()
+    .transform((title) => title ?? ''),
+  elements: z.array(z.array(elementSchema)),
+});
 const imageSchema = z.object({ image_key: z.string() });
 const fileSchema = z.object({ file_key: z.string(), file_name: z.string().optional() });
 
@@ -51,6 +58,13 @@ export function readContent(type: string, json: string, mentions: Mention[], bot
       if (!data) break;
       const mentionsAll = data.text.includes(ALL);
       return { ...empty, text: withNames(data.text, mentions, botOpenId).trim(), mentionsAll };
+    }
+    case 'interactive': {
+      // A card comes back as its texts, in the lines of a post.
+      const { data } = cardSchema.safeParse(body);
+      const card = data && readPost({ title: data.title, content: data.elements }, mentions, botOpenId);
+      if (card && card.text !== '') return card;
+      break;
     }
     case 'post':
       return readPost(body, mentions, botOpenId) ?? { ...empty, text: '(a message that could not be read)' };

@@ -2,12 +2,12 @@
 // has to send it again.
 import { z } from 'zod';
 import type { FeishuSettings } from '../../config/schema.ts';
-import type { Accept, ChannelMemory } from '../../src/ports/channel.ts';
+import type { Accept, ChannelMemory, ChannelMessage } from '../../src/ports/channel.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import type { FeishuApi } from './client/api.ts';
-import { readContent } from './content.ts';
+import { readContent, type Resource } from './content.ts';
 import type { Media } from './media.ts';
-import { parseMessage, parseRecall, type Address } from './parse.ts';
+import { eventIdOf, parseMessage, parseRecall, type Address } from './parse.ts';
 import type { Names } from './names.ts';
 
 export interface InboundOptions {
@@ -40,6 +40,7 @@ export function createInbound(options: InboundOptions): EventHandlers {
   async function receive(event: unknown): Promise<void> {
     const parsed = parseMessage(event, {
       botOpenId: await options.botOpenId(),
+      appId: settings.app_id,
       mentionAll: settings.mention_all,
     });
     if ('ignored' in parsed) return;
@@ -52,18 +53,22 @@ export function createInbound(options: InboundOptions): EventHandlers {
     // Nothing is looked up or fetched for what people say to each other.
     const wanted = message.mentioned === true;
     const limit = AbortSignal.timeout(LOOKUP_MS);
-    const [name, quote, files] = await Promise.all([
-      names.of(message.sender.id, wanted ? limit : AbortSignal.abort()),
+    const [sender, quote, files] = await Promise.all([
+      senderOf(message, wanted ? limit : AbortSignal.abort()),
       wanted && quoted !== undefined ? inTime(quoteOf(quoted), limit) : undefined,
       wanted && resources.length > 0 ? options.media.fetch(message.id, resources) : undefined,
     ]);
+    // What somebody asks about is often the picture that they quote.
+    const shown = quoted !== undefined && quote && quote.resources.length > 0 && resources.length === 0;
+    const quotedFiles = shown ? await options.media.fetch(quoted, quote.resources) : undefined;
+    const attachments = [...(files?.attachments ?? []), ...(quotedFiles?.attachments ?? [])];
     const isCommand = /^\s*[/／]/u.test(message.text);
     if (isCommand && (await memory.find(`command:${message.id}`)) !== undefined) return;
     const accepted = await accept(account, {
       ...message,
-      sender: { id: message.sender.id, ...(name === undefined ? {} : { name }) },
-      text: [quote, message.text, ...(files?.notes ?? [])].filter(Boolean).join('\n\n'),
-      ...(files?.attachments.length ? { attachments: files.attachments } : {}),
+      sender,
+      text: [quote?.text, message.text, ...(files?.notes ?? [])].filter(Boolean).join('\n\n'),
+      ...(attachments.length > 0 ? { attachments } : {}),
     });
     if (accepted.status === 'command') {
       // Remembered when it is done, so that a redelivery doesn't carry it out again; the answer is sent once by its uuid.
@@ -83,15 +88,27 @@ export function createInbound(options: InboundOptions): EventHandlers {
     await options.cancel(conversation, message);
   }
 
-  async function quoteOf(id: string): Promise<string | undefined> {
+  /** People by their name; other bots by their app, which is the same for every account of this server. */
+  async function senderOf(message: ChannelMessage, signal: AbortSignal): Promise<ChannelMessage['sender']> {
+    const { sender } = message;
+    if (!sender.bot) {
+      const name = await names.of(sender.id, signal);
+      return { ...sender, ...(name === undefined ? {} : { name }) };
+    }
+    // The id in the event is one that only this app knows the other by.
+    const told = signal.aborted ? undefined : await inTime(api.message(message.id), signal);
+    return told?.sender.type === 'app' && told.sender.id !== '' ? { ...sender, id: told.sender.id } : sender;
+  }
+
+  async function quoteOf(id: string): Promise<{ text: string; resources: Resource[] } | undefined> {
     const found = await api.message(id);
     if (!found) return undefined;
     const mentions = found.mentions.map(({ key, name, id: openId }) => ({ key, name, openId }));
-    const { text } = readContent(found.type, found.content, mentions, '');
-    if (text === '') return undefined;
+    const { text, resources } = readContent(found.type, found.content, mentions, '');
     const who = found.sender.type === 'app' ? undefined : names.known(found.sender.id);
-    const lines = text.slice(0, MAX_QUOTE_CHARS).split('\n');
-    return [...(who === undefined ? [] : [`> ${who}:`]), ...lines.map((line) => `> ${line}`)].join('\n');
+    const lines = text === '' ? [] : text.slice(0, MAX_QUOTE_CHARS).split('\n');
+    const quoted = [...(who === undefined ? [] : [`${who}:`]), ...lines].map((line) => `> ${line}`);
+    return { text: quoted.join('\n'), resources };
   }
 
   /** Undefined if it fails or takes too long: the message counts, not what could be learned about it. */
@@ -100,16 +117,20 @@ export function createInbound(options: InboundOptions): EventHandlers {
       signal.addEventListener('abort', () => resolve(undefined), { once: true });
     });
     const guarded = work.catch((error: unknown) => {
-      log.debug({ account, error }, 'a quoted message could not be fetched');
+      log.debug({ account, error }, 'another message could not be fetched');
       return undefined;
     });
     return Promise.race([guarded, late]);
   }
 
-  /** An event of another shape will not get better by being sent again. */
+  /** An event is handled once, on whatever process it comes again; one of another shape will not get better by that. */
   const reading = (handle: (event: unknown) => Promise<void>) => async (event: unknown) => {
+    const id = eventIdOf(event);
     try {
+      if (id !== undefined && (await memory.find(`event:${id}`)) !== undefined) return;
       await handle(event);
+      // After the message is durable: an event that failed has to work when it comes again.
+      if (id !== undefined) await memory.remember(`event:${id}`, '');
     } catch (error) {
       if (!(error instanceof z.ZodError)) {
         log.warn({ account, error }, 'an event could not be taken; the platform sends it again');

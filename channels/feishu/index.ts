@@ -47,6 +47,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
   let state: ChannelStatus = { state: 'stopped' };
   let connection: Connection | undefined;
   let started: Promise<void> | undefined;
+  let openId: string | undefined;
   const identity = Promise.withResolvers<string>();
 
   const api = createApi({ settings, log, signal: stopped.signal, now });
@@ -86,6 +87,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
     for (let waitMs = RETRY_MS.first; !signal.aborted; waitMs = Math.min(waitMs * 2, RETRY_MS.most)) {
       try {
         const bot = await api.bot();
+        openId = bot.openId;
         identity.resolve(bot.openId);
         log.info({ bot: bot.name, mode: settings.mode }, 'the bot is known to the platform');
         break;
@@ -138,6 +140,7 @@ export function createFeishuChannel(options: FeishuChannelOptions): Channel {
     status: () => state,
     check: () => checkApp(api, settings),
     deliver: outbound.deliver,
+    botIds: () => (openId === undefined ? [settings.app_id] : [settings.app_id, openId]),
     live: live.view,
     ...(settings.mode === 'webhook' ? { receive: createReceiver({ settings, handlers, log, now }) } : {}),
   };

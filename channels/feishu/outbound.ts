@@ -29,12 +29,14 @@ const addressSchema = z.object({
   message: z.string(),
   group: z.boolean(),
   thread: z.boolean(),
+  chain: z.boolean().optional(),
 });
 
-/** In direct chats an answer quotes nothing. */
+/** In direct chats an answer quotes nothing, unless the question was a reply itself. */
 export function targetOf(address: Record<string, unknown>): Target {
-  const { chat, message, group, thread } = addressSchema.parse(address);
-  return { chat, ...(group || thread ? { replyTo: message } : {}), ...(thread ? { thread } : {}) };
+  const { chat, message, group, thread, chain } = addressSchema.parse(address);
+  const quotes = group || thread || chain === true;
+  return { chat, ...(quotes ? { replyTo: message } : {}), ...(thread ? { thread } : {}) };
 }
 
 export function createOutbound({ api, live, media, log }: OutboundOptions): Outbound {

@@ -5,9 +5,9 @@ import type { ChannelMessage } from '../../src/ports/channel.ts';
 import { readContent, type Mention, type Resource } from './content.ts';
 
 const eventSchema = z.object({
-  event_id: z.string().optional(),
   sender: z.object({
-    sender_id: z.object({ open_id: z.string().optional() }).nullish(),
+    // An app that writes has its app id here, or none of the ids.
+    sender_id: z.object({ open_id: z.string().nullish(), app_id: z.string().nullish() }).nullish(),
     sender_type: z.string().default('user'),
   }),
   message: z.object({
@@ -33,9 +33,11 @@ const eventSchema = z.object({
 });
 
 const recallSchema = z.object({ message_id: z.string().min(1), chat_id: z.string().optional() });
+const eventIdSchema = z.object({ event_id: z.string().min(1) });
 
 export interface ParseSettings {
   botOpenId: string;
+  appId: string;
   mentionAll: boolean;
 }
 
@@ -46,6 +48,8 @@ export type Address = {
   message: string;
   group: boolean;
   thread: boolean;
+  /** It is part of a chain of replies, so that its answer is, too. */
+  chain?: boolean;
 };
 
 export type Parsed =
@@ -61,10 +65,11 @@ export type Parsed =
     };
 
 /** Throws ZodError if it isn't an event of this kind. */
-export function parseMessage(event: unknown, { botOpenId, mentionAll }: ParseSettings): Parsed {
+export function parseMessage(event: unknown, { botOpenId, appId, mentionAll }: ParseSettings): Parsed {
   const { sender, message } = eventSchema.parse(event);
-  const openId = sender.sender_id?.open_id ?? '';
-  if (sender.sender_type !== 'user' || openId === botOpenId) return { ignored: 'not from a person' };
+  const isBot = sender.sender_type !== 'user';
+  const openId = sender.sender_id?.open_id || sender.sender_id?.app_id || '';
+  if ([botOpenId, appId].includes(openId)) return { ignored: 'the bot itself' };
   const mentions: Mention[] = (message.mentions ?? []).map(({ key, name, id }) => ({
     key,
     name,
@@ -83,6 +88,7 @@ export function parseMessage(event: unknown, { botOpenId, mentionAll }: ParseSet
     message: message.message_id,
     group,
     thread: message.thread_id !== undefined,
+    ...(message.root_id ? { chain: true } : {}),
   };
   // In a thread, every message has the thread's root as its parent: only another one was quoted on purpose.
   const isRoot = message.thread_id !== undefined && message.parent_id === message.root_id;
@@ -92,7 +98,7 @@ export function parseMessage(event: unknown, { botOpenId, mentionAll }: ParseSet
       id: message.message_id,
       chat: message.chat_id,
       ...(message.thread_id === undefined ? {} : { thread: message.thread_id }),
-      sender: { id: openId },
+      sender: { id: openId, ...(isBot ? { bot: true } : {}) },
       text,
       group,
       mentioned,
@@ -107,6 +113,10 @@ export function parseMessage(event: unknown, { botOpenId, mentionAll }: ParseSet
     ),
   };
 }
+
+/** Absent in what isn't an event of the platform's second format. */
+export const eventIdOf = (event: unknown): string | undefined =>
+  eventIdSchema.safeParse(event).data?.event_id;
 
 /** Id of the message that was taken back. Throws ZodError. */
 export const parseRecall = (event: unknown): string => recallSchema.parse(event).message_id;

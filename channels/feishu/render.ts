@@ -28,14 +28,14 @@ function tight(part: string): string[] {
 
 export function renderPart(part: string): Content {
   if (needsCard(part)) return { type: 'interactive', json: cardJson(part, false) };
-  const content = [[{ tag: 'md', text: levelled(part) }]];
+  const content = [[{ tag: 'md', text: harmless(levelled(part)) }]];
   return { type: 'post', json: JSON.stringify({ zh_cn: { content } }) };
 }
 
 /** The same words without any format: what is left to try when a rendering is refused. */
 export const renderPlain = (part: string): Content => ({
   type: 'text',
-  json: JSON.stringify({ text: part }),
+  json: JSON.stringify({ text: unmentioned(part) }),
 });
 
 const FENCED = /^ {0,3}(?:```|~~~)/m;
@@ -62,8 +62,20 @@ export function cardJson(text: string, streaming: boolean): string {
 
 /** Text as a card's element takes it. */
 export function cardText(text: string): string {
-  return fewTables(levelled(text));
+  return fewTables(harmless(levelled(text)));
 }
+
+/** A mention that a model, or somebody through it, wrote would ring for people: for everybody, with `all`. */
+const unmentioned = (text: string): string => text.replaceAll(/<(?=\s*\/?\s*at\b)/gi, '＜');
+
+/** Pictures by address are refused, and the whole card with them: links take their place. */
+const harmless = (text: string): string =>
+  outsideFences(unmentioned(text), (line) =>
+    line.replaceAll(
+      /!\[([^\]]*)\]\((\S+?)\)/g,
+      (_whole, alt: string, address: string) => `[${alt || address}](${address})`,
+    ),
+  );
 
 export const fitsCard = (text: string): boolean =>
   fits(text, TEXT) && Buffer.byteLength(cardJson(text, true)) <= MAX_JSON_BYTES;

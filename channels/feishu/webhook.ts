@@ -9,7 +9,7 @@ import type { Logger } from '../../src/ports/log.ts';
 import type { EventHandlers } from './inbound.ts';
 
 export interface ReceiverOptions {
-  settings: Pick<FeishuSettings, 'encrypt_key' | 'verification_token'>;
+  settings: Pick<FeishuSettings, 'app_id' | 'encrypt_key' | 'verification_token'>;
   handlers: EventHandlers;
   log: Logger;
   now: () => number;
@@ -24,7 +24,7 @@ const bodySchema = z.looseObject({
   challenge: z.string().optional(),
   token: z.string().optional(),
   header: z
-    .looseObject({ event_type: z.string(), event_id: z.string().optional(), token: z.string().optional() })
+    .looseObject({ event_type: z.string(), token: z.string().optional(), app_id: z.string().optional() })
     .optional(),
   event: z.unknown().optional(),
 });
@@ -33,7 +33,7 @@ type Body = z.infer<typeof bodySchema>;
 const refuse = (status: number, msg: string): PushAnswer => ({ status, body: { code: status, msg } });
 
 export function createReceiver({ settings, handlers, log, now }: ReceiverOptions) {
-  const { encrypt_key, verification_token } = settings;
+  const { app_id, encrypt_key, verification_token } = settings;
   /** Signatures that were taken within the tolerance, to refuse their replay. */
   const taken = new Map<string, number>();
 
@@ -90,6 +90,8 @@ export function createReceiver({ settings, handlers, log, now }: ReceiverOptions
       return { status: 200, body: { challenge: opened.challenge } };
     }
     const { header, event } = opened;
+    // A server of several accounts: an event belongs to one of them, whatever address it was posted to.
+    if (header?.app_id !== undefined && header.app_id !== app_id) return refused('of another app');
     if (!header || typeof event !== 'object' || event === null) return refuse(400, 'not an event');
     const signature = headers['x-lark-signature'] ?? '';
     // Told that all is well: whoever replays learns nothing, and the platform never repeats a signature.

@@ -9,6 +9,12 @@ import { decodeFrame, encodeFrame } from './feishu-frames.ts';
 export const APP_ID = 'cli_0123456789abcdef';
 export const APP_SECRET = 'feishu-app-secret-value';
 export const BOT_OPEN_ID = 'ou_bot';
+/** A second app on the same platform. */
+export const OTHER_APP = {
+  id: 'cli_fedcba9876543210',
+  secret: 'another-app-secret',
+  botOpenId: 'ou_other_bot',
+};
 
 type Json = Record<string, unknown>;
 
@@ -59,6 +65,8 @@ export interface MessageEvent {
   eventId?: string;
   chat?: string;
   group?: boolean;
+  /** Whose event it is; default the first app's. */
+  app?: string;
   sender?: string;
   senderType?: string;
   /** Mentions by open id, in the order of @_user_1, … */
@@ -81,10 +89,12 @@ export interface FeishuServer {
   reactions: Map<string, Set<string>>;
   names: Map<string, string>;
   /** Messages of people, for quotes. */
-  quotes: Map<string, { text: string; sender: string }>;
+  quotes: Map<string, { text: string; sender: string; senderType?: string; type?: string; content?: Json }>;
   files: Map<string, Buffer>;
   /** Granted to the app. */
   scopes: Set<string>;
+  /** What the application API tells of event subscriptions: with the app, with its versions, or nothing. */
+  application: { event?: Json; versions: Json[] };
   uploads: { path: string; size: number }[];
   /** Resolves with the connection's acknowledgement code once it came. `parts`: fragments. */
   push(event: Json, options?: { parts?: number }): Promise<number>;
@@ -119,7 +129,7 @@ export function messageEvent(message: MessageEvent = {}): Json {
       event_type: 'im.message.receive_v1',
       create_time: String(message.atMs ?? Date.now()),
       token: 'verification-token',
-      app_id: APP_ID,
+      app_id: message.app ?? APP_ID,
       tenant_key: 't1',
     },
     event: {
@@ -159,6 +169,14 @@ export function recallEvent(message: string, chat = 'oc_chat'): Json {
   };
 }
 
+interface App {
+  id: string;
+  secret: string;
+  botOpenId: string;
+}
+
+const APPS: App[] = [{ id: APP_ID, secret: APP_SECRET, botOpenId: BOT_OPEN_ID }, OTHER_APP];
+
 /** A refusal: code and message, with an HTTP status of the platform's habit. */
 class Refused extends Error {
   readonly code: number;
@@ -176,14 +194,17 @@ export async function startFeishuServer(): Promise<FeishuServer> {
   const cards = new Map<string, FakeCard>();
   const reactions = new Map<string, Set<string>>();
   const names = new Map<string, string>();
-  const quotes = new Map<string, { text: string; sender: string }>();
+  const quotes: FeishuServer['quotes'] = new Map();
   const files = new Map<string, Buffer>();
   const uploads: { path: string; size: number }[] = [];
   const scopes = new Set<string>();
+  const application: FeishuServer['application'] = { versions: [] };
   const failures: (Failure & { method: string; path: RegExp; left: number })[] = [];
   const holds: { method: string; path: RegExp; released: Promise<void> }[] = [];
-  const tokens = new Set<string>();
-  const sockets = new Set<WebSocket>();
+  /** Token → app. */
+  const tokens = new Map<string, App>();
+  /** Connection → app id. */
+  const sockets = new Map<WebSocket, string>();
   const acks = new Map<string, (code: number) => void>();
   const waitingForConnection: (() => void)[] = [];
   let serial = 0;
@@ -240,13 +261,23 @@ export async function startFeishuServer(): Promise<FeishuServer> {
 
   const chats = new Map<string, string>();
 
-  function route(method: string, path: string, query: URLSearchParams, body: Json): Json {
+  function route(app: App, method: string, path: string, query: URLSearchParams, body: Json): Json {
     const match = (pattern: RegExp): string[] | undefined => pattern.exec(path)?.slice(1);
     let found: string[] | undefined;
     if (path === '/bot/v3/info')
-      return { bot: { open_id: BOT_OPEN_ID, app_name: 'Lane', activate_status: 2 } };
+      return { bot: { open_id: app.botOpenId, app_name: 'Lane', activate_status: 2 } };
     if (path === '/application/v6/scopes')
       return { data: { scopes: [...scopes].map((scope_name) => ({ scope_name, grant_status: 1 })) } };
+    if (path.startsWith('/application/v6/applications/')) {
+      if (!scopes.has('application:application:self_manage'))
+        throw new Refused(99991672, 'Access denied: application:application:self_manage');
+      if (path === `/application/v6/applications/${app.id}`) {
+        const { event } = application;
+        return { data: { app: { app_id: app.id, ...(event ? { event } : {}) } } };
+      }
+      if (path === `/application/v6/applications/${app.id}/app_versions`)
+        return { data: { items: application.versions, has_more: false } };
+    }
     if (method === 'POST' && path === '/im/v1/messages') {
       if (query.get('receive_id_type') !== 'chat_id') throw new Refused(99992402, 'receive_id_type');
       return { data: send(String(body['receive_id']), body) };
@@ -262,9 +293,9 @@ export async function startFeishuServer(): Promise<FeishuServer> {
         if (!quote) throw new Refused(230110, 'The message does not exist');
         const item = {
           message_id: id,
-          msg_type: 'text',
-          body: { content: JSON.stringify({ text: quote.text }) },
-          sender: { id: quote.sender, id_type: 'open_id', sender_type: 'user' },
+          msg_type: quote.type ?? 'text',
+          body: { content: JSON.stringify(quote.content ?? { text: quote.text }) },
+          sender: { id: quote.sender, id_type: 'open_id', sender_type: quote.senderType ?? 'user' },
         };
         return { data: { items: [item] } };
       }
@@ -284,7 +315,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
       const there = reactions.get(id) ?? new Set();
       reactions.set(id, there);
       if (method === 'GET') {
-        const operator = { operator_id: APP_ID, operator_type: 'app' };
+        const operator = { operator_id: app.id, operator_type: 'app' };
         return {
           data: { items: [...there].map((reaction_id) => ({ reaction_id, operator })), has_more: false },
         };
@@ -362,17 +393,17 @@ export async function startFeishuServer(): Promise<FeishuServer> {
 
     if (path === '/auth/v3/tenant_access_token/internal') {
       tokenRequests++;
-      if (body['app_id'] !== APP_ID || body['app_secret'] !== APP_SECRET)
-        return { status: 200, body: { code: 10014, msg: 'app secret invalid' } };
+      const app = APPS.find(({ id, secret }) => id === body['app_id'] && secret === body['app_secret']);
+      if (!app) return { status: 200, body: { code: 10014, msg: 'app secret invalid' } };
       const token = `t-${++serial}`;
-      tokens.add(token);
+      tokens.set(token, app);
       return done({ tenant_access_token: token, expire: 7200 });
     }
     if (path === '/callback/ws/endpoint') {
-      if (body['AppID'] !== APP_ID || body['AppSecret'] !== APP_SECRET)
-        return { status: 200, body: { code: 514, msg: 'auth failed', data: {} } };
+      const app = APPS.find(({ id, secret }) => id === body['AppID'] && secret === body['AppSecret']);
+      if (!app) return { status: 200, body: { code: 514, msg: 'auth failed', data: {} } };
       // The vendor's parser loses the first key.
-      const URL = `ws://127.0.0.1:${port()}/ws?first=1&device_id=d1&service_id=7&ticket=secret-ticket`;
+      const URL = `ws://127.0.0.1:${port()}/ws?first=1&device_id=d1&service_id=7&ticket=secret-ticket-${app.id}`;
       const ClientConfig = {
         PingInterval: 60,
         ReconnectCount: -1,
@@ -381,8 +412,8 @@ export async function startFeishuServer(): Promise<FeishuServer> {
       };
       return done({ data: { URL, ClientConfig } });
     }
-    const token = (request.headers.authorization ?? '').replace(/^Bearer /, '');
-    if (!tokens.has(token)) return { status: 400, body: { code: 99991663, msg: 'Invalid access token' } };
+    const app = tokens.get((request.headers.authorization ?? '').replace(/^Bearer /, ''));
+    if (!app) return { status: 400, body: { code: 99991663, msg: 'Invalid access token' } };
     const resource = /^\/im\/v1\/messages\/[^/]+\/resources\/([^/]+)$/.exec(path);
     if (resource) {
       const file = files.get(resource[1] ?? '');
@@ -397,7 +428,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
       });
     }
     try {
-      return done(route(method, path, url.searchParams, body));
+      return done(route(app, method, path, url.searchParams, body));
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       return { status: error.status, body: { code: error.code, msg: error.message } };
@@ -422,8 +453,9 @@ export async function startFeishuServer(): Promise<FeishuServer> {
   const wss = new WebSocketServer({ server: http, path: '/ws' });
   wss.on('connection', (socket, request) => {
     const query = new URL(request.url ?? '', 'http://fake').searchParams;
-    if (query.get('ticket') !== 'secret-ticket' || query.get('service_id') !== '7') return socket.close();
-    sockets.add(socket);
+    const [, app] = /^secret-ticket-(.*)$/.exec(query.get('ticket') ?? '') ?? [];
+    if (app === undefined || query.get('service_id') !== '7') return socket.close();
+    sockets.set(socket, app);
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => sockets.delete(socket));
     socket.on('message', (data: Buffer) => {
@@ -452,11 +484,13 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     quotes,
     files,
     scopes,
+    application,
     uploads,
     async push(event, { parts = 1 } = {}) {
       const { message } = (event['event'] ?? {}) as { message?: { message_id: string; chat_id: string } };
       if (message) chats.set(message.message_id, message.chat_id);
-      const [socket] = sockets;
+      const { app_id = APP_ID } = (event['header'] ?? {}) as { app_id?: string };
+      const [socket] = [...sockets].find(([, app]) => app === app_id) ?? [];
       if (!socket) throw new Error('no connection');
       const message_id = `frame_${++serial}`;
       const { promise, resolve, reject } = Promise.withResolvers<number>();
@@ -487,7 +521,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
       sockets.size > 0 ? Promise.resolve() : new Promise((resolve) => waitingForConnection.push(resolve)),
     connections: () => sockets.size,
     dropConnections() {
-      for (const socket of sockets) socket.terminate();
+      for (const socket of sockets.keys()) socket.terminate();
       sockets.clear();
     },
     fail(method, path, failure) {
@@ -510,7 +544,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     expireTokens: () => tokens.clear(),
     tokenRequests: () => tokenRequests,
     async close() {
-      for (const socket of sockets) socket.terminate();
+      for (const socket of sockets.keys()) socket.terminate();
       wss.close();
       http.closeAllConnections();
       http.close();

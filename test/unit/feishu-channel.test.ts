@@ -1,111 +1,18 @@
 // The Feishu channel on the unmodified SDK, against a fake platform: what comes in over the long connection, when it is
 // acknowledged, and how answers go out.
 import { describe, expect, test, vi } from 'vitest';
-import { createFeishuChannel } from '../../channels/feishu/index.ts';
-import { configSchema, type FeishuSettings } from '../../config/schema.ts';
-import type { Delivery } from '../../src/domain/delivery.ts';
+import type { FeishuSettings } from '../../config/schema.ts';
 import { AppError } from '../../src/domain/errors.ts';
-import type { Accepted, ChannelMemory, ChannelMessage } from '../../src/ports/channel.ts';
-import { systemClock } from '../../src/system-clock.ts';
+import type { Accepted } from '../../src/ports/channel.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import {
-  APP_ID,
-  APP_SECRET,
-  BOT_OPEN_ID,
-  messageEvent,
-  recallEvent,
-  startFeishuServer,
-  type FeishuServer,
-} from '../fakes/feishu-server.ts';
-import { recordingLog } from '../fakes/log.ts';
-import { createTestMedia, png } from '../fakes/media.ts';
+import { bot, delivery, never, startFeishu } from '../fakes/feishu-rig.ts';
+import { BOT_OPEN_ID, messageEvent, recallEvent } from '../fakes/feishu-server.ts';
+import { png } from '../fakes/media.ts';
 
 const { later } = useCleanups();
 
-function settingsFor(server: FeishuServer, more: Partial<FeishuSettings> = {}): FeishuSettings {
-  const config = configSchema.parse({
-    channels: {
-      team: { type: 'feishu', app_id: APP_ID, app_secret: APP_SECRET, domain: server.url, ...more },
-    },
-  });
-  return config.channels['team'] as FeishuSettings;
-}
-
-function createMemory(): ChannelMemory {
-  const facts = new Map<string, string>();
-  return {
-    async remember(key, value) {
-      if (!facts.has(key)) facts.set(key, value);
-    },
-    find: async (key) => facts.get(key),
-  };
-}
-
-async function setUp(more: Partial<FeishuSettings> = {}, memory = createMemory(), maxBytes = 1_000) {
-  const server = await startFeishuServer();
-  later(() => server.close());
-  const media = await createTestMedia(later, { maxBytes });
-  const accepted: ChannelMessage[] = [];
-  const cancelled: string[] = [];
-  const { log, lines } = recordingLog();
-  let answer = async (message: ChannelMessage): Promise<Accepted> => ({
-    status: 'queued',
-    id: message.id,
-    conversation: `team:${message.chat}`,
-  });
-  const make = () => {
-    const channel = createFeishuChannel({
-      account: 'team',
-      settings: settingsFor(server, more),
-      accept: async (_account, message) => {
-        const result = await answer(message);
-        accepted.push(message);
-        return result;
-      },
-      cancel: async (conversation, message) => cancelled.push(`${conversation} ${message}`) > 0,
-      memory,
-      media,
-      clock: systemClock,
-      log,
-    });
-    later(() => channel.stop());
-    return channel;
-  };
-  const channel = make();
-  return {
-    server,
-    channel,
-    make,
-    accepted,
-    cancelled,
-    lines,
-    media,
-    answerWith: (next: typeof answer) => (answer = next),
-    async connect() {
-      await channel.start();
-      await server.connected();
-      await vi.waitFor(() => expect(channel.status().state).toBe('connected'));
-    },
-  };
-}
-
-const bot = { openId: BOT_OPEN_ID, name: 'Lane' };
-const never = new AbortController().signal;
-
-function delivery(text: string, more: Partial<Delivery> = {}): Delivery {
-  return {
-    id: 'd3b07384-d113-4ec6-a1f8-000000000001.0',
-    conversation: 'team:oc_chat',
-    account: 'team',
-    run: 'd3b07384-d113-4ec6-a1f8-000000000001',
-    messages: ['om_1'],
-    address: { chat: 'oc_chat', message: 'om_1', group: true, thread: false },
-    status: 'done',
-    reply: { text },
-    at: 0,
-    ...more,
-  };
-}
+const setUp = (settings: Partial<FeishuSettings> = {}, maxBytes = 1_000) =>
+  startFeishu(later, { settings, maxBytes });
 
 describe('messages in', () => {
   test('a direct message, with the sender’s name', async () => {
@@ -192,7 +99,7 @@ describe('messages in', () => {
   });
 
   test('pictures are fetched up to a size, and named when they are not there', async () => {
-    const { server, accepted, connect, media } = await setUp({}, createMemory(), 100);
+    const { server, accepted, connect, media } = await setUp({}, 100);
     server.files.set('img_1', png());
     server.files.set('big', Buffer.alloc(101));
     await connect();
@@ -345,44 +252,6 @@ describe('answers out', () => {
     expect(server.messages.map(({ type }) => type)).toEqual(['interactive', 'text']);
   });
 
-  test.each([
-    [{ code: 230020 }, 'retry'],
-    [{ code: 11232 }, 'retry'],
-    [{ status: 400, code: 99991400 }, 'retry'],
-    [{ status: 502, code: 1 }, 'retry'],
-    [{ code: 230011 }, 'drop'],
-    [{ code: 231003 }, 'drop'],
-    [{ status: 400, code: 99991672 }, 'park'],
-    [{ code: 230002 }, 'park'],
-    [{ code: 424242 }, 'park'],
-  ] as const)('%o → %s', async (failure, status) => {
-    const { server, channel } = await setUp();
-    server.fail('POST', /reply$/, failure);
-    expect(await channel.deliver(delivery('hello'), never)).toMatchObject({ status });
-  });
-
-  test('after a 429 the whole app waits as long as it was told', async () => {
-    const { server, channel } = await setUp();
-    server.fail('POST', /reply$/, { status: 429, code: 99991400, headers: { 'retry-after': '7' } });
-    expect(await channel.deliver(delivery('a'), never)).toMatchObject({ status: 'retry', afterMs: 7_000 });
-    const calls = server.calls.length;
-    const second = await channel.deliver(delivery('b', { id: 'r.9' }), never);
-    expect(second).toMatchObject({ status: 'retry' });
-    expect((second as { afterMs: number }).afterMs).toBeGreaterThan(5_000);
-    expect(server.calls.length).toBe(calls);
-  });
-
-  test('one token request for many calls at once; a token that turned bad is replaced', async () => {
-    const { server, channel } = await setUp();
-    const ids = Array.from({ length: 10 }, (_, n) => `r${n}.0`);
-    await Promise.all(ids.map((id) => channel.deliver(delivery('hello', { id }), never)));
-    expect(server.messages).toHaveLength(10);
-    expect(server.tokenRequests()).toBe(1);
-    server.expireTokens();
-    expect(await channel.deliver(delivery('again', { id: 'r11.0' }), never)).toEqual({ status: 'sent' });
-    expect(server.tokenRequests()).toBe(2);
-  });
-
   test('files and pictures by reference; a link as such; what has expired is named', async () => {
     const { server, channel, media } = await setUp();
     const report = await media.put({ bytes: Buffer.from('PDF'), name: 'report.pdf' });
@@ -426,37 +295,5 @@ describe('answers out', () => {
     stop.abort();
     expect(await result).toMatchObject({ status: 'retry' });
     release();
-  });
-});
-
-describe('the doctor', () => {
-  test('is told which scopes are missing', async () => {
-    const { server, channel } = await setUp();
-    for (const scope of ['im:message.p2p_msg:readonly', 'im:message', 'im:resource'])
-      server.scopes.add(scope);
-    const told = (await channel.check?.()) ?? [];
-    const missing = told.filter(({ state }) => state === 'wrong').map(({ text }) => text);
-    expect(missing).toEqual([expect.stringContaining('im:message.group_at_msg:readonly')]);
-    expect(told.some(({ text }) => text.includes('cardkit:card:write'))).toBe(true);
-  });
-
-  test('is told that the credentials are wrong', async () => {
-    const { channel } = await setUp({ app_secret: 'a-wrong-secret' });
-    const told = (await channel.check?.()) ?? [];
-    expect(told).toMatchObject([{ state: 'wrong' }]);
-    expect(JSON.stringify(told)).not.toContain('a-wrong-secret');
-  });
-});
-
-describe('several apps', () => {
-  test('keep their tokens and connections apart', async () => {
-    const one = await setUp();
-    const two = await setUp();
-    await Promise.all([one.connect(), two.connect()]);
-    await one.server.push(messageEvent({ text: 'to one' }));
-    await two.server.push(messageEvent({ text: 'to two' }));
-    expect(one.accepted.map(({ text }) => text)).toEqual(['to one']);
-    expect(two.accepted.map(({ text }) => text)).toEqual(['to two']);
-    expect(one.server.tokenRequests() + two.server.tokenRequests()).toBe(2);
   });
 });

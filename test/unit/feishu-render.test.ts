@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { readContent } from '../../channels/feishu/content.ts';
-import { cardJson, partsOf, renderPart } from '../../channels/feishu/render.ts';
+import { cardJson, partsOf, renderPart, renderPlain } from '../../channels/feishu/render.ts';
 import { splitMarkdown } from '../../channels/shared/split.ts';
 
 const mentions = [
@@ -117,5 +117,28 @@ describe('contents out', () => {
       }),
       { numRuns: 40 },
     );
+  });
+});
+
+describe('what would ring or be refused', () => {
+  const everybody = 'attention <at user_id="all"></at> and < AT id=all>';
+
+  test('mentions that nobody asked for are words', () => {
+    for (const json of [
+      renderPart(everybody).json,
+      cardJson(everybody, false),
+      renderPlain(everybody).json,
+    ]) {
+      expect(json).not.toMatch(/<\s*\/?\s*at/i);
+      expect(json).toContain('attention');
+    }
+    expect(renderPart('a < attic').json).toContain('a < attic');
+  });
+
+  test('pictures by address become links, but not in code', () => {
+    const shown = 'see ![a cat](https://e.org/cat.png)\n\n```\n![x](y)\n```';
+    const card = cardJson(shown, false);
+    expect(card).toContain('see [a cat](https://e.org/cat.png)');
+    expect(card).toContain('![x](y)');
   });
 });

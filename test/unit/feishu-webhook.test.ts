@@ -2,7 +2,7 @@
 import { createCipheriv, createHash, randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { createReceiver } from '../../channels/feishu/webhook.ts';
-import { messageEvent } from '../fakes/feishu-server.ts';
+import { APP_ID, messageEvent, OTHER_APP } from '../fakes/feishu-server.ts';
 import { silentLog } from '../fakes/log.ts';
 
 const KEY = 'an-encrypt-key';
@@ -31,7 +31,7 @@ function setUp(settings = { encrypt_key: KEY, verification_token: TOKEN }) {
   const received: unknown[] = [];
   const state = { fails: false };
   const receive = createReceiver({
-    settings,
+    settings: { app_id: APP_ID, ...settings },
     handlers: {
       'im.message.receive_v1': async (event) => {
         if (state.fails) throw new Error('storage away');
@@ -95,6 +95,7 @@ describe('the events address', () => {
   const garbage = JSON.stringify({ encrypt: randomBytes(64).toString('base64') });
   const short = JSON.stringify({ encrypt: 'AAAA' });
   const otherKey = encrypt(event, 'another-key');
+  const otherApp = encrypt(messageEvent({ app: OTHER_APP.id, text: 'attack' }));
   test.each([
     ['unsigned', good, {}],
     ['signed with another key', good, sign(good, { key: 'another-key' })],
@@ -102,6 +103,7 @@ describe('the events address', () => {
     ['signed too long ago', good, sign(good, { atMs: NOW - 6 * 60_000 })],
     ['signed in the future', good, sign(good, { atMs: NOW + 6 * 60_000 })],
     ['a timestamp that is none', good, { ...sign(good), 'x-lark-request-timestamp': 'NaN' }],
+    ['an event of another app', otherApp, sign(otherApp)],
     ['a wrong token', wrongToken, sign(wrongToken)],
     ['in clear, though a key is set', JSON.stringify(event), sign(JSON.stringify(event))],
     ['garbage for a ciphertext', garbage, sign(garbage)],

@@ -25,6 +25,8 @@ export interface FeishuApi {
   bot(): Promise<{ openId: string; name: string }>;
   /** Scopes that were granted to the app. */
   scopes(): Promise<Set<string>>;
+  /** Events that the app subscribes to. Undefined: the platform doesn't tell. */
+  subscriptions(): Promise<Subscriptions | undefined>;
   /** Sends once for each `uuid` within an hour; resolves with the message that is there, and its type. */
   send(target: Target, content: Content, uuid: string): Promise<{ id: string; type?: string }>;
   /** Replaces a card that was sent as a message. */
@@ -53,6 +55,12 @@ export interface FeishuApi {
   uploadFile(bytes: Buffer, name: string, type: string): Promise<string>;
 }
 
+export interface Subscriptions {
+  events: Set<string>;
+  /** How they are delivered, if told. */
+  mode?: 'websocket' | 'webhook';
+}
+
 export interface FetchedMessage {
   type: string;
   content: string;
@@ -69,6 +77,8 @@ export interface ApiOptions {
 }
 
 const TIMEOUT_MS = 8_000;
+const OGG = Buffer.from('OggS');
+const MODES = ['websocket', 'webhook'] as const;
 
 const sentSchema = z.object({
   data: z.object({ message_id: z.string(), msg_type: z.string().optional() }),
@@ -77,6 +87,29 @@ const botSchema = z.object({ bot: z.object({ open_id: z.string(), app_name: z.st
 const scopesSchema = z.object({
   data: z.object({ scopes: z.array(z.object({ scope_name: z.string(), grant_status: z.number() })) }),
 });
+const appSchema = z.object({
+  data: z.object({
+    app: z.object({
+      event: z
+        .object({ subscription_type: z.string().nullish(), subscribed_events: z.array(z.string()).nullish() })
+        .nullish(),
+    }),
+  }),
+});
+const versionsSchema = z.object({
+  data: z.object({
+    items: z
+      .array(
+        z.object({
+          status: z.number().optional(),
+          event_infos: z.array(z.object({ event_type: z.string().nullish() })).nullish(),
+        }),
+      )
+      .default([]),
+  }),
+});
+/** Of a version: approved, so that it is or was in use. */
+const PUBLISHED = 1;
 const itemsSchema = z.object({
   data: z.object({
     items: z.array(
@@ -135,13 +168,19 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
     path: string,
     { params, data }: Pick<HttpRequest, 'params' | 'data'> = {},
   ): Promise<T> {
-    const request = { method, url: `/open-apis${path}`, params, data };
+    return withToken(() => once(schema, { method, url: `/open-apis${path}`, params, data }));
+  }
+
+  /** A token that turned bad is replaced and the call made once more. */
+  async function withToken<T>(work: () => Promise<T>): Promise<T> {
+    const generation = cache.generation();
     try {
-      return await once(schema, request);
+      return await work();
     } catch (error) {
       if (!(error instanceof FeishuError) || error.kind !== 'token') throw error;
-      cache.clear();
-      return once(schema, request);
+      // Of many calls that fail at once, the first one forgets the token; the new one is left alone.
+      if (cache.generation() === generation) cache.clear();
+      return work();
     }
   }
 
@@ -156,6 +195,22 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
     async scopes() {
       const { data } = await call(scopesSchema, 'GET', '/application/v6/scopes');
       return new Set(data.scopes.filter((one) => one.grant_status === 1).map((one) => one.scope_name));
+    },
+    async subscriptions() {
+      const app = `/application/v6/applications/${path(settings.app_id)}`;
+      const params = { lang: 'zh_cn' };
+      const { event } = (await call(appSchema, 'GET', app, { params })).data.app;
+      if (event?.subscribed_events) {
+        const mode = MODES.find((one) => one === event.subscription_type?.toLowerCase());
+        return { events: new Set(event.subscribed_events), ...(mode === undefined ? {} : { mode }) };
+      }
+      // Older answers have them with the versions only, newest first.
+      const { data } = await call(versionsSchema, 'GET', `${app}/app_versions`, {
+        params: { ...params, page_size: 20 },
+      });
+      const published = data.items.find(({ status, event_infos }) => status === PUBLISHED && event_infos);
+      if (!published) return undefined;
+      return { events: new Set(published.event_infos?.map(({ event_type }) => event_type ?? '')) };
     },
     async send({ chat, replyTo, thread }, { type, json }, uuid) {
       const message = { msg_type: type, content: json, uuid };
@@ -239,14 +294,16 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
       await call(nothing, 'PUT', `/cardkit/v1/cards/${path(card)}`, { data });
     },
     async resource(message, key, type, maxBytes) {
-      // The vendor's client would follow with a stream of its own; the token it keeps is all that is needed here.
-      const token: unknown = await client.tokenManager.getTenantAccessToken();
       const url = new URL(
         `/open-apis/im/v1/messages/${path(message)}/resources/${path(key)}`,
         domainOf(settings.domain),
       );
-      const headers = { Authorization: `Bearer ${String(token)}` };
-      return http.bytes({ url: url.href, headers, params: { type } }, maxBytes);
+      // Not through client.request, which keeps no limit.
+      const found = await withToken(async () =>
+        http.bytes({ url: url.href, headers: await authorization(), params: { type } }, maxBytes),
+      );
+      // Voice messages come as bytes of no named kind.
+      return found.bytes.subarray(0, OGG.length).equals(OGG) ? { ...found, mediaType: 'audio/ogg' } : found;
     },
     async uploadImage(bytes) {
       const data = new FormData();
@@ -264,11 +321,16 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
   };
 
   async function upload<T>(schema: z.ZodType<T>, apiPath: string, data: FormData): Promise<T> {
-    // Not through client.request: it spreads its data, which empties a form.
-    const token: unknown = await client.tokenManager.getTenantAccessToken();
     const url = new URL(`/open-apis${apiPath}`, domainOf(settings.domain)).href;
-    const headers = { Authorization: `Bearer ${String(token)}` };
-    return schema.parse(await http.json({ method: 'POST', url, headers, data }));
+    // Not through client.request: it spreads its data, which empties a form.
+    return withToken(async () =>
+      schema.parse(await http.json({ method: 'POST', url, headers: await authorization(), data })),
+    );
+  }
+
+  async function authorization(): Promise<{ Authorization: string }> {
+    const token: unknown = await client.tokenManager.getTenantAccessToken();
+    return { Authorization: `Bearer ${String(token)}` };
   }
 }
 
@@ -294,9 +356,11 @@ export function httpInstance(http: Pick<Http, 'json'>): lark.HttpInstance {
 }
 
 /** One app's tokens. The vendor's default is shared by all apps of the process. */
-function createTokenCache(now: () => number): lark.Cache & { clear(): void } {
+function createTokenCache(now: () => number): lark.Cache & { clear(): void; generation(): number } {
   const values = new Map<unknown, { value: unknown; until: number }>();
+  let generation = 0;
   return {
+    generation: () => generation,
     async get(key) {
       const found = values.get(key);
       return found && found.until > now() ? found.value : undefined;
@@ -305,7 +369,10 @@ function createTokenCache(now: () => number): lark.Cache & { clear(): void } {
       values.set(key, { value, until });
       return true;
     },
-    clear: () => values.clear(),
+    clear() {
+      generation++;
+      values.clear();
+    },
   };
 }
 

@@ -9,6 +9,8 @@ export type CodeKind =
   | 'busy'
   /** The access token is no longer good: get another, try again. */
   | 'token'
+  /** The app itself can't get a token: nothing goes out until somebody puts its id or secret right. */
+  | 'credentials'
   /** The message or chat that was to be answered is gone. */
   | 'gone'
   /** The app may not do this until somebody changes something in the developer console. */
@@ -20,7 +22,8 @@ export type CodeKind =
   /** The card streams no more. */
   | 'closed';
 
-const CODES: Record<number, CodeKind> = {
+/** Exported for the test that holds the operator's table (README.md) to it. */
+export const CODES: Readonly<Record<number, CodeKind>> = {
   230020: 'rate_limit',
   11232: 'rate_limit',
   99991400: 'rate_limit',
@@ -42,8 +45,8 @@ const CODES: Record<number, CodeKind> = {
   230035: 'permission',
   99991672: 'permission',
   99991679: 'permission',
-  10003: 'permission',
-  10014: 'permission',
+  10003: 'credentials',
+  10014: 'credentials',
   99991661: 'token',
   99991663: 'token',
   99991664: 'token',
@@ -86,7 +89,11 @@ export class FeishuError extends Error {
 const HINTS: Partial<Record<CodeKind, string>> = {
   permission: 'grant the scope, or add the bot to the chat, in the Feishu developer console',
   token: 'check app_id and app_secret',
+  credentials: 'check app_id and app_secret',
 };
+
+/** How often an account that can't send looks whether it can. */
+const CREDENTIALS_WAIT_MS = 60_000;
 
 /** What becomes of a delivery whose sending failed like this. */
 export function resultOf(error: unknown): DeliveryResult {
@@ -102,6 +109,8 @@ export function resultOf(error: unknown): DeliveryResult {
         error: withHint(message, kind),
         ...(retryAfterMs === undefined ? {} : { afterMs: retryAfterMs }),
       };
+    case 'credentials':
+      return { status: 'wait', error: withHint(message, kind), afterMs: CREDENTIALS_WAIT_MS };
     case 'gone':
       return { status: 'drop', error: message };
     default:

@@ -15,7 +15,6 @@ export interface HttpOptions {
   timeoutMs: number;
   /** Ends every request under way: the channel stops. */
   signal: AbortSignal;
-  /** Least wait after a refusal for too many requests that names none. */
   now: () => number;
 }
 
@@ -29,13 +28,15 @@ export interface Http {
 }
 
 const TOKEN_PATH = '/open-apis/auth/v3/tenant_access_token/internal';
-const DEFAULT_PAUSE_MS = 1_000;
+/** Where the platform names no time; doubled each time that it wasn't enough. */
+const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 60_000;
 
 const answerSchema = z.looseObject({ code: z.number().optional(), msg: z.string().optional() });
 
 export function createHttp({ timeoutMs, signal, now }: HttpOptions): Http {
   let pausedUntil = 0;
+  let nextPauseMs = FIRST_PAUSE_MS;
   let tokenRequest: Promise<unknown> | undefined;
 
   async function send(request: HttpRequest): Promise<Response> {
@@ -69,7 +70,7 @@ export function createHttp({ timeoutMs, signal, now }: HttpOptions): Http {
     }
   }
 
-  async function refusal(response: Response, text: string): Promise<FeishuError> {
+  function refusal(response: Response, text: string): FeishuError {
     const parsed = answerSchema.safeParse(parse(text));
     const code = parsed.data?.code;
     const httpStatus = response.status;
@@ -80,13 +81,19 @@ export function createHttp({ timeoutMs, signal, now }: HttpOptions): Http {
       httpStatus,
     });
     if (error.kind !== 'rate_limit') return error;
-    const retryAfterMs = retryAfter(response.headers) ?? DEFAULT_PAUSE_MS;
-    // All requests of the app count together, so all of them wait.
-    if (httpStatus === 429 || code === 99991400) pausedUntil = now() + retryAfterMs;
+    let retryAfterMs = retryAfter(response.headers);
+    if (httpStatus === 429 || code === 99991400) {
+      // All requests of the app count together, so all of them wait. Those that were under way raise the pause once.
+      const grows = now() >= pausedUntil;
+      retryAfterMs ??= grows ? nextPauseMs : Math.max(0, pausedUntil - now());
+      if (grows) nextPauseMs = Math.min(nextPauseMs * 2, MAX_PAUSE_MS);
+      pausedUntil = Math.max(pausedUntil, now() + retryAfterMs);
+    }
+    // Of one chat alone: without a time, the delivery lane's own back-off decides.
     return new FeishuError(error.message, {
       ...(code === undefined ? {} : { code }),
       httpStatus,
-      retryAfterMs,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     });
   }
 
@@ -97,7 +104,8 @@ export function createHttp({ timeoutMs, signal, now }: HttpOptions): Http {
     });
     const body = parse(text);
     const { data: answer } = answerSchema.safeParse(body);
-    if (!response.ok || !answer || (answer.code ?? 0) !== 0) throw await refusal(response, text);
+    if (!response.ok || !answer || (answer.code ?? 0) !== 0) throw refusal(response, text);
+    if (now() >= pausedUntil) nextPauseMs = FIRST_PAUSE_MS;
     return body;
   }
 
@@ -111,7 +119,7 @@ export function createHttp({ timeoutMs, signal, now }: HttpOptions): Http {
     },
     async bytes(request, maxBytes) {
       const response = await send(request);
-      if (!response.ok || !response.body) throw await refusal(response, await response.text());
+      if (!response.ok || !response.body) throw refusal(response, await response.text());
       const chunks: Uint8Array[] = [];
       let size = 0;
       for await (const chunk of response.body) {
