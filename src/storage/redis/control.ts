@@ -2,7 +2,7 @@
 // that append, reset and cancel publish to. A signal that is lost with a connection only makes things slower.
 import type { RunControl } from '../../ports/control.ts';
 import type { Logger } from '../../ports/log.ts';
-import { conversationKeys, idOf, SIGNALS } from './keys.ts';
+import { conversationKeys, idOf } from './keys.ts';
 import type { RedisContext } from './operations.ts';
 import type { Subscriber } from './subscriber.ts';
 
@@ -14,13 +14,13 @@ export interface RedisControl extends RunControl {
 }
 
 export function createControl(
-  { operate }: RedisContext,
+  { operate, channels }: RedisContext,
   subscriber: Subscriber,
   { log }: { log: Logger },
 ): RedisControl {
   const handlers = new Set<SignalHandler>();
 
-  const { ready: attached } = subscriber.listen(SIGNALS, {
+  const { ready: attached } = subscriber.listen(channels.signals, {
     message(payload) {
       const [, type, name, run] = /^(cancel|arrived)\n([^\n]*)\n(.*)$/s.exec(payload) ?? [];
       if (type === undefined || name === undefined || run === undefined) return;
@@ -39,7 +39,7 @@ export function createControl(
     attached,
     async cancel(conversation) {
       const { meta, name } = conversationKeys(conversation);
-      const run = await operate('cancel', [meta], [name, SIGNALS]);
+      const run = await operate('cancel', [meta], [name, channels.signals]);
       return run === null ? undefined : (run as string);
     },
     onSignal(handler) {

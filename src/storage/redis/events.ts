@@ -19,9 +19,19 @@ export interface EventLogOptions {
 /** A reader that leaves this many events unread gets a resync instead. */
 const MAX_UNREAD = 20_000;
 
+/** How long after a failure what was missed is read again. */
+const RETRY_MS = 500;
+
 interface Entry {
   id: string;
   json: string;
+}
+
+/** What one publish() hands over. */
+interface Batch {
+  entries: Entry[];
+  /** The id that came before them; a version that knew no gaps left it out. */
+  before: string | undefined;
 }
 
 export function createEventLog(
@@ -29,7 +39,7 @@ export function createEventLog(
   subscriber: Subscriber,
   { maxEvents, keepMs, log }: EventLogOptions,
 ): RunEventLog {
-  const { operate, connections } = context;
+  const { operate, connections, channels } = context;
   const reporter = createReporter(
     log,
     {},
@@ -56,7 +66,11 @@ export function createEventLog(
         // Best effort: a run does not wait for Redis to come back.
         if (!connections.ready()) throw new Error('not connected');
         const batch = events.map((event) => JSON.stringify(event));
-        await operate('events-publish', [k.meta, k.events], [k.channel, maxEvents, keepMs, start, ...batch]);
+        await operate(
+          'events-publish',
+          [k.meta, k.events],
+          [channels.events(conversation), maxEvents, keepMs, start, ...batch],
+        );
         reporter.recovered();
       } catch (error) {
         reporter.failed(error);
@@ -71,14 +85,18 @@ export function createEventLog(
 
     async subscribe(conversation, { after, signal }) {
       const follower = createFollower(after);
-      const subscription = subscriber.listen(conversationKeys(conversation).channel, {
-        message: (payload) => follower.live(parsePayload(payload)),
+      const subscription = subscriber.listen(channels.events(conversation), {
+        message(payload) {
+          if (!follower.live(parsePayload(payload))) goBack();
+        },
         // From here on, since messages may come right behind the answer to SUBSCRIBE, ahead of what was missed.
         detached: () => follower.detach(),
-        attached: () => void catchUp().catch(retryLater),
+        attached: goBack,
       });
+      let retry: NodeJS.Timeout | undefined;
       const stop = () => {
         signal.removeEventListener('abort', stop);
+        clearTimeout(retry);
         subscription.stop();
         follower.end();
       };
@@ -95,12 +113,13 @@ export function createEventLog(
         catching = next.catch(() => undefined);
         return next;
       }
-      // The connection broke again: what comes is held until the next reconnect's catching up succeeds.
-      function retryLater(error: unknown): void {
-        log.debug(
-          { reason: reasonOf(error) },
-          'catching up with run events failed; again after the next reconnect',
-        );
+      /** What was missed is read; what comes meanwhile is held. */
+      function goBack(): void {
+        catchUp().catch((error: unknown) => {
+          log.debug({ reason: reasonOf(error) }, 'catching up with run events failed; trying again');
+          clearTimeout(retry);
+          if (!follower.ended()) retry = setTimeout(goBack, RETRY_MS);
+        });
       }
 
       try {
@@ -159,9 +178,13 @@ function createFollower(after: string | undefined) {
       held ??= [];
       current = undefined;
     },
-    live(entries: Entry[]) {
+    /** False: a batch was lost on its way here, as happens between the nodes of a cluster; everything has to be read anew. */
+    live({ entries, before }: Batch): boolean {
       if (held) held.push(...entries);
+      else if (before !== undefined && position !== undefined && compareIds(before, position) > 0)
+        return false;
       else deliver(entries);
+      return true;
     },
     caughtUp(
       { floor, last, entries }: { floor: string; last: string; entries: Entry[] },
@@ -177,6 +200,7 @@ function createFollower(after: string | undefined) {
       held = undefined;
       deliver(waiting);
     },
+    ended: () => ended,
     end() {
       ended = true;
       wake?.();
@@ -212,9 +236,9 @@ function compareIds(a: string, b: string): number {
   return aMs - bMs || aSequence - bSequence;
 }
 
-function parsePayload(payload: string): Entry[] {
+function parsePayload(payload: string): Batch {
   const lines = payload.split('\n');
   const entries: Entry[] = [];
   for (let i = 0; i + 1 < lines.length; i += 2) entries.push({ id: lines[i]!, json: lines[i + 1]! });
-  return entries;
+  return { entries, before: lines.length % 2 === 1 ? lines.at(-1) : undefined };
 }

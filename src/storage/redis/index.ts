@@ -11,6 +11,7 @@ import { createEventLog } from './events.ts';
 import { createLanes } from './lanes.ts';
 import { createMessageIndex } from './message-index.ts';
 import { createOperate, type RedisContext } from './operations.ts';
+import { channelsOf } from './keys.ts';
 import { createNotes } from './notes.ts';
 import { createOutbox } from './outbox.ts';
 import { createPeople } from './people.ts';
@@ -50,7 +51,11 @@ export async function createRedisStorage(options: RedisStorageOptions): Promise<
 
   const run = await loadScripts();
   const connections = createConnections({ url, log, timeoutMs });
-  const context: RedisContext = { connections, operate: createOperate(connections, run) };
+  const context: RedisContext = {
+    connections,
+    operate: createOperate(connections, run),
+    channels: channelsOf(connections.database),
+  };
   const subscriber = createSubscriber(connections, log);
   const lanes = createLanes({ name: 'lanes', connections, lockMs, timeoutMs, log });
   const deliveries = createLanes({ name: 'deliveries', connections, lockMs, timeoutMs, log });

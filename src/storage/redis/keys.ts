@@ -7,8 +7,21 @@ export const SHARDS = 64;
 /** Hash tag and prefix of BullMQ's keys: one slot for all queues. */
 export const QUEUE_PREFIX = '{lk}';
 
-/** Pub/sub channel of RunControl. */
-export const SIGNALS = 'lk:signals';
+/** Pub/sub channels. Redis has one set of them for all its databases: from number 1 on their names carry it. */
+export interface Channels {
+  /** Of RunControl. */
+  signals: string;
+  /** Of a conversation's run events. */
+  events(conversation: string): string;
+}
+
+export function channelsOf(database: number): Channels {
+  const prefix = database === 0 ? 'lk' : `lk@${database}`;
+  return {
+    signals: `${prefix}:signals`,
+    events: (conversation) => prefix + conversationKeys(conversation).channel.slice('lk'.length),
+  };
+}
 
 export interface ShardKeys {
   /** Sorted set, score 0: names of conversations with something to run. */
@@ -42,7 +55,7 @@ export interface ConversationKeys extends ShardKeys {
   outbox: string;
   /** Stream of run events. */
   events: string;
-  /** Pub/sub channel of run events. */
+  /** Pub/sub channel of run events, in database 0. */
   channel: string;
   /** List of entries `<note name>\n<json>`, oldest first. */
   notes: string;

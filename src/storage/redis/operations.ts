@@ -1,5 +1,6 @@
 // What the adapters of this folder share: one script, one round trip, bounded in time.
 import type { Connections } from './connection.ts';
+import type { Channels } from './keys.ts';
 import type { Reply, RunScript } from './scripts.ts';
 
 /** Runs a script of scripts/. Rejects only with AppError 'storage_unavailable'. */
@@ -12,6 +13,7 @@ export type Operate = (
 export interface RedisContext {
   operate: Operate;
   connections: Connections;
+  channels: Channels;
 }
 
 export function createOperate(connections: Connections, run: RunScript): Operate {

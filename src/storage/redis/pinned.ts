@@ -38,7 +38,7 @@ export function createLocator({ key, nodes, options }: SlotOptions): () => Promi
     client.on('error', (error: Error) => (reason = error));
     try {
       const [slot, ranges] = await Promise.all([client.cluster('KEYSLOT', key), client.cluster('SLOTS')]);
-      return read(node, Number(slot), ranges as SlotRange[]);
+      return read(node, slot, ranges);
     } catch (error) {
       throw reason ?? error;
     } finally {
@@ -65,7 +65,7 @@ export function createLocator({ key, nodes, options }: SlotOptions): () => Promi
 
   async function locate(): Promise<RedisNode> {
     let reason: unknown;
-    for (const node of [...known]) {
+    for (const node of known) {
       try {
         return await ask(node);
       } catch (error) {

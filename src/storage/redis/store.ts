@@ -2,7 +2,7 @@
 import { joins } from '../../domain/inbound.ts';
 import type { ConversationStore } from '../../ports/store.ts';
 import { readJoining, readSnapshot } from '../formats.ts';
-import { conversationKeys, nameOf, SIGNALS } from './keys.ts';
+import { conversationKeys, nameOf } from './keys.ts';
 import { entryOf, jsonOf, texts, type RedisContext } from './operations.ts';
 
 export interface StoreOptions {
@@ -11,7 +11,7 @@ export interface StoreOptions {
   historyTtlMs: number;
 }
 
-export function createStore({ operate }: RedisContext, options: StoreOptions): ConversationStore {
+export function createStore({ operate, channels }: RedisContext, options: StoreOptions): ConversationStore {
   const { dedupeMs, historyTtlMs } = options;
 
   return {
@@ -21,7 +21,14 @@ export function createStore({ operate }: RedisContext, options: StoreOptions): C
       const reply = await operate(
         'append',
         [k.meta, k.inbox, k.seen, k.seenOrder, k.pending, k.activity],
-        [id, entryOf(`${joins(message) ? 'j' : 'f'}${id}`, message), k.name, dedupeMs, SIGNALS, maxWaiting],
+        [
+          id,
+          entryOf(`${joins(message) ? 'j' : 'f'}${id}`, message),
+          k.name,
+          dedupeMs,
+          channels.signals,
+          maxWaiting,
+        ],
       );
       return { duplicate: reply === 1, ...(reply === 2 ? { full: true } : {}) };
     },
@@ -109,7 +116,7 @@ export function createStore({ operate }: RedisContext, options: StoreOptions): C
 
     async reset(conversation) {
       const k = conversationKeys(conversation);
-      const run = await operate('reset', [k.meta, k.history, k.journal], [k.name, SIGNALS]);
+      const run = await operate('reset', [k.meta, k.history, k.journal], [k.name, channels.signals]);
       return run === null ? {} : { cancelledRun: run as string };
     },
   };

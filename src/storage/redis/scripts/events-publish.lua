@@ -5,14 +5,14 @@
   kept for are known: events-read.lua gave them out.
   KEYS  1 meta  2 events
   ARGV  1 channel  2 most events to keep  3 time to keep them in ms  4 position of the newest agent_start, 0 none  5... events
-  Returns the last id. Publishes `<id>\n<event>` for each event, joined by newlines.
+  Returns the last id. Publishes `<id>\n<event>` for each event, and then the id before the first, joined by newlines.
 ]]
 local keep = tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = redis.call('HGET', KEYS[1], 'event') or (now - tonumber(ARGV[3])) .. '-0'
 if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('HSET', KEYS[1], 'event-floor', last) end
-local payload = {}
+local payload, before = {}, last
 for i = 5, #ARGV do
   if i - 4 == tonumber(ARGV[4]) then redis.call('HSET', KEYS[1], 'event-run', last) end
   last = redis.call('XADD', KEYS[2], '*', 'e', ARGV[i])
@@ -28,5 +28,6 @@ if excess > keep / 10 then
   redis.call('HSET', KEYS[1], 'event-floor', removed[#removed][1])
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
+payload[#payload + 1] = before
 redis.call('PUBLISH', ARGV[1], table.concat(payload, '\n'))
 return last

@@ -1,0 +1,107 @@
+// A real Redis Cluster on this machine: masters that share the slots, and a replica for each of the first so many.
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { freePort, startRedis, type RedisServer } from './redis-server.ts';
+
+export interface RedisCluster {
+  /** For storage.url. */
+  url: string;
+  masters: RedisServer[];
+  /** The first is the first master's, and so on. */
+  replicas: RedisServer[];
+  /** Runs something on each node, one after the other. */
+  each<T>(work: (client: Redis, server: RedisServer) => Promise<T>): Promise<T[]>;
+  /** Index of the master that had the slot of a key at the start. */
+  masterOf(key: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface RedisClusterOptions {
+  replicas?: number;
+  /** How long a node may be silent before the others take it for dead. Long: a busy machine is no failure. */
+  nodeTimeoutMs?: number;
+  args?: string[];
+}
+
+const MASTERS = 3;
+const SLOTS = 16_384;
+
+export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
+  const { replicas = 0, nodeTimeoutMs = 30_000 } = options;
+  const servers: RedisServer[] = [];
+  const busPorts: number[] = [];
+  const clients = new Map<RedisServer, Redis>();
+  const clientOf = (server: RedisServer): Redis => {
+    const client = clients.get(server) ?? new Redis(server.url);
+    clients.set(server, client);
+    return client;
+  };
+  const close = async () => {
+    for (const client of clients.values()) client.disconnect();
+    await Promise.all(servers.map((server) => server.close()));
+  };
+
+  try {
+    for (let n = 0; n < MASTERS + replicas; n += 1) {
+      const busPort = await freePort();
+      const args = ['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`]
+        // Short until the cluster stands: nodes wait for as long before they trust each other.
+        .concat(['--cluster-node-timeout', '500', '--cluster-replica-validity-factor', '0'])
+        .concat(['--cluster-allow-replica-migration', 'no', '--repl-diskless-sync-delay', '0'])
+        .concat(options.args ?? []);
+      servers.push(await startRedis({ args }));
+      busPorts.push(busPort);
+    }
+    const masters = servers.slice(0, MASTERS);
+    const firstSlot = (n: number) => Math.floor((n * SLOTS) / MASTERS);
+    for (const [n, master] of masters.entries()) {
+      const client = clientOf(master);
+      await client.call('CLUSTER', 'ADDSLOTSRANGE', firstSlot(n), firstSlot(n + 1) - 1);
+      await client.call('CLUSTER', 'SET-CONFIG-EPOCH', n + 1);
+    }
+    for (const [n, server] of servers.entries()) {
+      if (n > 0) await clientOf(masters[0]!).call('CLUSTER', 'MEET', '127.0.0.1', server.port, busPorts[n]!);
+    }
+    await until(async () => {
+      const infos = await Promise.all(servers.map((server) => clientOf(server).call('CLUSTER', 'INFO')));
+      return infos.every(
+        (info) =>
+          String(info).includes('cluster_state:ok') &&
+          String(info).includes(`cluster_known_nodes:${servers.length}`) &&
+          String(info).includes(`cluster_slots_ok:${SLOTS}`),
+      );
+    });
+    for (const [n, replica] of servers.slice(MASTERS).entries()) {
+      const id = String(await clientOf(masters[n]!).call('CLUSTER', 'MYID'));
+      await clientOf(replica).call('CLUSTER', 'REPLICATE', id);
+      await until(async () =>
+        (await clientOf(replica).info('replication')).includes('master_link_status:up'),
+      );
+    }
+    for (const server of servers) await clientOf(server).config('SET', 'cluster-node-timeout', nodeTimeoutMs);
+
+    return {
+      url: `redis-cluster://${masters.map(({ port }) => `127.0.0.1:${port}`).join(',')}`,
+      masters,
+      replicas: servers.slice(MASTERS),
+      async each(work) {
+        const results = [];
+        for (const server of servers) results.push(await work(clientOf(server), server));
+        return results;
+      },
+      async masterOf(key) {
+        const slot = Number(await clientOf(masters[0]!).call('CLUSTER', 'KEYSLOT', key));
+        return masters.findLastIndex((_, n) => firstSlot(n) <= slot);
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Nodes hear of each other by gossip, and nobody tells when they have. */
+async function until(done: () => Promise<boolean>): Promise<void> {
+  while (!(await done())) await delay(20);
+}
