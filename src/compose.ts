@@ -106,6 +106,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
       models: [...names],
       timeZone: () => config().limits.time_zone,
       clock,
+      log,
     }),
     draining: () => draining,
     overload: createOverload({ lanes, settings: overload, loopDelayMs: loopDelay.ms, log }),

@@ -64,6 +64,10 @@ const SENTENCES = {
     zh: '你好！我还不认识你。请把配对码 {code} 发给管理员；管理员用 /approve {code} 批准后，你就可以和我对话了。',
     en: "Hello! I don't know you yet. Give the code {code} to an administrator; once they have approved it with /approve {code}, you can talk to me.",
   },
+  let_in: {
+    zh: '管理员已经批准，你现在可以和我对话了。',
+    en: 'An administrator has let you in: you can talk to me now.',
+  },
   storage_trouble: {
     zh: '消息没能保存下来，请稍后再发一次。',
     en: "Your message couldn't be saved. Please send it again in a moment.",

@@ -4,14 +4,19 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { AppError } from '../domain/errors.ts';
 import type { Pairing } from '../ports/people.ts';
+import { createApproval } from '../inbox/pairing.ts';
 import type { HttpParts } from './parts.ts';
 
 const tags = ['management'];
 const codeParams = z.object({ code: z.string().min(1).max(64) });
 
 /** Under the prefix /api. */
-export async function registerPairings(app: FastifyInstance, { options, auth }: HttpParts): Promise<void> {
+export async function registerPairings(
+  app: FastifyInstance,
+  { options, auth, now }: HttpParts,
+): Promise<void> {
   const { people } = options.storage;
+  const approve = createApproval({ storage: options.storage, clock: { now }, log: options.log });
 
   await app.register(
     async (scope) => {
@@ -31,7 +36,7 @@ export async function registerPairings(app: FastifyInstance, { options, auth }: 
         '/pairings/:code/approve',
         { schema: { tags, summary: 'Let a person in', params: codeParams } },
         async (request) =>
-          found(request.params.code, await people.approve(request.params.code.toUpperCase(), 'api')),
+          found(request.params.code, await approve(request.params.code.toUpperCase(), 'api')),
       );
 
       routes.delete(
@@ -49,7 +54,8 @@ function found(code: string, pairing: Pairing | undefined) {
   return shown(pairing);
 }
 
-function shown({ approvedAt, approvedBy, ...pairing }: Pairing) {
+/** Without the address, which is the channel's own business. */
+function shown({ approvedAt, approvedBy, tell: _tell, ...pairing }: Pairing) {
   return {
     ...pairing,
     state: approvedAt === undefined ? 'waiting' : 'approved',

@@ -80,7 +80,7 @@ export function createAccept(options: AcceptOptions): Accept {
     const verdict = await gate(account, incoming, conversation, settings);
     if (!verdict.pass) {
       if ('stranger' in verdict) {
-        const reply = await greetStranger(people, account, incoming);
+        const reply = await greetStranger(people, account, conversation, incoming);
         if (reply !== undefined) return { status: 'command', conversation, reply };
       } else if (verdict.kept && context_messages > 0) {
         await notes.add(room, toNote(incoming, clock.now()), context_messages);

@@ -5,8 +5,10 @@ import type { Attachment, InboundMessage } from '../domain/inbound.ts';
 import { textOf } from '../domain/messages.ts';
 import { languageOf, sentence, type Language } from '../domain/sentences.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { Logger } from '../ports/log.ts';
 import type { ConversationReader } from '../ports/reader.ts';
 import type { Storage } from '../ports/storage.ts';
+import { createApproval } from './pairing.ts';
 
 const COMMANDS = ['help', 'new', 'stop', 'status', 'compact', 'usage', 'model', 'retry', 'approve'] as const;
 type CommandName = (typeof COMMANDS)[number];
@@ -46,18 +48,23 @@ export type CommandResult =
 export type RunCommand = (call: CommandCall) => Promise<CommandResult>;
 
 export interface CommandOptions {
-  storage: Pick<Storage, 'store' | 'reader' | 'control' | 'people' | 'preferences' | 'spending'>;
+  storage: Pick<
+    Storage,
+    'store' | 'reader' | 'control' | 'people' | 'outbox' | 'deliveries' | 'preferences' | 'spending'
+  >;
   /** Names of the entries, the default one first. */
   models: readonly string[];
   /** Where a day begins at midnight. */
   timeZone: () => string;
   clock: Pick<Clock, 'now'>;
+  log: Logger;
 }
 
 type Act = (call: CommandCall, lang: Language) => Promise<string | CommandResult>;
 
-export function createCommands({ storage, models, timeZone, clock }: CommandOptions): RunCommand {
+export function createCommands({ storage, models, timeZone, clock, log }: CommandOptions): RunCommand {
   const { store, reader, control, people, preferences, spending } = storage;
+  const approve = createApproval({ storage, clock, log });
   const names = models.join(', ');
   const standard = models[0] ?? 'default';
 
@@ -116,7 +123,7 @@ export function createCommands({ storage, models, timeZone, clock }: CommandOpti
       const code = argument.toUpperCase();
       // Administrators of one account let nobody into another.
       const theirs = (await people.list()).some((known) => known.code === code && known.account === account);
-      const pairing = theirs ? await people.approve(code, `${account}:${sender}`) : undefined;
+      const pairing = theirs ? await approve(code, `${account}:${sender}`) : undefined;
       if (!pairing) return sentence('no_such_code', lang);
       return sentence('approved', lang, { person: pairing.name ?? pairing.person });
     },

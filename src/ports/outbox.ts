@@ -1,5 +1,5 @@
 // Outbox: what is to be sent, in order, one at a time per conversation; the same lease idea as the store.
-// Deliveries enter it through ConversationStore.commit only. Rejects only when the storage fails.
+// Answers enter it through ConversationStore.commit only. Rejects only when the storage fails.
 import type { Delivery, DeliveryRecord } from '../domain/delivery.ts';
 import type { Page } from './reader.ts';
 
@@ -28,6 +28,8 @@ export interface Outbox {
   /** Given up until somebody retries it: listed, and out of the way of those behind it. False if stale. */
   park(lease: DeliveryLease, error: string): Promise<{ more: boolean } | false>;
   list(query: { state: 'pending' | 'parked'; cursor?: string; limit: number }): Promise<Page<DeliveryRecord>>;
+  /** Queues what no run has to say (a notice), behind what waits. Durable when it resolves. Not idempotent. */
+  add(delivery: Delivery): Promise<void>;
   /** Puts a parked delivery at the end of its conversation's queue with its attempts at 0. Returns the conversation. */
   retry(deliveryId: string): Promise<string | undefined>;
 }

@@ -1,5 +1,15 @@
 // People: strangers who asked to talk to the bot, and those whom an administrator let in, per channel account. A request
 // is kept for a day. Rejects only when the storage fails.
+import type { Language } from '../domain/sentences.ts';
+
+export interface Notice {
+  conversation: string;
+  /** The message that asked. */
+  message: string;
+  /** Of its ReplyTarget. */
+  address: Record<string, unknown>;
+  language: Language;
+}
 
 export interface Pairing {
   code: string;
@@ -7,6 +17,8 @@ export interface Pairing {
   /** The platform's id of the person. */
   person: string;
   name?: string;
+  /** How the person is told of an approval. */
+  tell?: Notice;
   /** When the person asked: milliseconds since the epoch. */
   at: number;
   /** When and by whom it was approved; absent: it waits. */
@@ -14,7 +26,7 @@ export interface Pairing {
   approvedBy?: string;
 }
 
-export type PairingRequest = Pick<Pairing, 'code' | 'account' | 'person' | 'name'>;
+export type PairingRequest = Pick<Pairing, 'code' | 'account' | 'person' | 'name' | 'tell'>;
 
 /** Requests of one account that wait at a time: a crowd of strangers fills no disk. */
 export const MAX_WAITING_PAIRINGS = 100;

@@ -42,6 +42,7 @@ export function acceptOn(storage: Storage, more: AcceptOn = {}) {
       models: ['main', 'big'],
       timeZone: () => 'UTC',
       clock: systemClock,
+      log,
     }),
     draining: () => more.draining ?? false,
     overload: more.overload ?? openDoor,

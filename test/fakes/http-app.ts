@@ -119,6 +119,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     clock: systemClock,
     log,
     count: () => {},
+      log,
   });
   const appOptions: AppOptions = {
     config,

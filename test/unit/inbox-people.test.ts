@@ -155,6 +155,27 @@ describe('pairing', () => {
     expect(await storage.people.list()).toMatchObject([{ approvedBy: 'acc:boss' }]);
   });
 
+  test('who was let in is told once, there and in the language of the question', async () => {
+    const accept = acceptWith(channel);
+    const address = { chat: 's', message: 'm' };
+    const stranger = { chat: 's', sender: { id: 'u7' }, replyTo: { key: 's', address } };
+    const first = await accept('acc', message({ ...stranger, id: 'asked', text: '你好' }));
+    const code = codeIn('reply' in first && first.reply);
+    await Promise.all(
+      [1, 2].map(() => accept('acc', message({ sender: { id: 'boss' }, text: `/approve ${code}` }))),
+    );
+    await accept('acc', message({ sender: { id: 'boss' }, text: `/approve ${code}` }));
+    const { items } = await storage.outbox.list({ state: 'pending', limit: 10 });
+    expect(new Set(items.map(({ id }) => id))).toEqual(new Set([`pairing-${code}.0`]));
+    expect(items[0]).toMatchObject({
+      account: 'acc',
+      conversation: 'acc:s',
+      messages: ['asked'],
+      address,
+      reply: { text: '管理员已经批准，你现在可以和我对话了。' },
+    });
+  });
+
   test("an admin of one account lets nobody into another; others can't approve at all", async () => {
     const accept = acceptWith(channel);
     await storage.people.ask({ code: 'OTHERACC', account: 'elsewhere', person: 'u9' });

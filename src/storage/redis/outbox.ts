@@ -4,7 +4,7 @@ import type { Delivery, DeliveryRecord } from '../../domain/delivery.ts';
 import type { DeliveryLease, Outbox } from '../../ports/outbox.ts';
 import type { Page } from '../../ports/reader.ts';
 import { conversationKeys, idOf, nameOf, SHARDS, shardKeys } from './keys.ts';
-import { valueOf, type RedisContext } from './operations.ts';
+import { entryOf, valueOf, type RedisContext } from './operations.ts';
 import { namesOf, pageByScore } from './paging.ts';
 
 export function createOutbox({ operate, connections }: RedisContext): Outbox {
@@ -109,6 +109,11 @@ export function createOutbox({ operate, connections }: RedisContext): Outbox {
 
     list: ({ state, cursor, limit }) =>
       state === 'pending' ? listPending(cursor, limit) : listParked(cursor, limit),
+
+    async add(delivery) {
+      const k = conversationKeys(delivery.conversation);
+      await operate('outbox-add', [k.outbox, k.outboxes], [k.name, entryOf(nameOf(delivery.id), delivery)]);
+    },
 
     async retry(deliveryId) {
       // Asked for by a person, seldom: every shard is looked at, instead of an index that every park would pay for.

@@ -9,9 +9,10 @@ const keyOf = (account: string, person: string): string => JSON.stringify([accou
 
 export function createPeople({ operate, connections }: RedisContext): People {
   return {
-    async ask({ code, account, person, name }) {
+    async ask(request) {
+      const { code, account, person } = request;
       const key = keyOf(account, person);
-      const json = JSON.stringify({ code, account, person, ...(name === undefined ? {} : { name }), key });
+      const json = JSON.stringify({ ...request, key });
       const reply = await operate(
         'people-ask',
         [requests, codes, approvals, times],

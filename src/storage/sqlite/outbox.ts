@@ -22,7 +22,7 @@ function recordOf({ body, attempts, error }: OutboxRow, state: DeliveryState): D
   return { ...delivery, state, attempts, ...(error !== null && { error }) };
 }
 
-export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversations): Outbox {
+export function createOutbox(db: Database, { ensure, heldForMs, leaseFor }: Conversations): Outbox {
   const selectHead = db.prepare<OutboxRow>(
     `SELECT outbox.* FROM conversations CROSS JOIN outbox ON outbox.parked = 0 AND outbox.conversation = conversations.key
        WHERE conversations.id = ? ORDER BY outbox.seq LIMIT 1`,
@@ -123,6 +123,13 @@ export function createOutbox(db: Database, { heldForMs, leaseFor }: Conversation
           items: shown.map((row) => recordOf(row, state)),
           ...(rows.length > limit && last !== undefined && { cursor: String(last.seq) }),
         };
+      });
+    },
+
+    add(delivery) {
+      return db.write(() => {
+        const { key } = ensure(delivery.conversation, Date.now());
+        requeue.run(key, delivery.id, JSON.stringify(delivery), 0);
       });
     },
 

@@ -48,6 +48,20 @@ export function outboxContract(name: string, make: MakeBacking): void {
       expect(await outbox.claim('acct:a', LONG_MS)).toEqual({ status: 'empty' });
     });
 
+    it('takes a notice that no run made, behind what waits', async () => {
+      const { outbox } = await withDeliveries(1);
+      await outbox.add(delivery('acct:a', 'notice.0'));
+      await outbox.add(delivery('acct:never heard of', 'notice.1'));
+      const { lease } = await claimed(outbox, 'acct:a');
+      expect(lease.deliveryId).toBe('r1.0');
+      expect(await outbox.settle(lease)).toEqual({ more: true });
+      const { delivery: notice, attempt } = await claimed(outbox, 'acct:a');
+      expect([notice, attempt]).toEqual([delivery('acct:a', 'notice.0'), 1]);
+      expect((await claimed(outbox, 'acct:never heard of')).delivery.id).toBe('notice.1');
+      const { items } = await outbox.list({ state: 'pending', limit: 10 });
+      expect(items.map(({ id }) => id).sort()).toEqual(['notice.0', 'notice.1']);
+    });
+
     it('lends one delivery of a conversation at a time', async () => {
       const { outbox: a } = await withDeliveries(2);
       const { outbox: b } = await backing().open();

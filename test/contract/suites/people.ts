@@ -73,6 +73,19 @@ export function peopleContract(name: string, make: MakeBacking): void {
       expect(await other.list()).toEqual([approved]);
     });
 
+    it('remembers how a person is told', async () => {
+      const { people } = await backing().open();
+      const tell = {
+        conversation: 'acct:c1',
+        message: 'm1',
+        address: { chat: 'c1', odd: ['"', 7, null], more: { deep: true } },
+        language: 'zh' as const,
+      };
+      expect(await people.ask({ ...request('A'), tell })).toMatchObject({ tell });
+      expect(await people.approve('A', 'boss')).toMatchObject({ tell });
+      expect(await people.list()).toMatchObject([{ tell }]);
+    });
+
     it('refuses and takes back by code', async () => {
       const { people } = await backing().open();
       await people.ask(request('A'));
