@@ -17,6 +17,8 @@ export interface ChannelDeps {
   state: ChannelStates;
   /** How long a process that acts for an account may be silent before another one takes over. */
   leaseMs: number;
+  /** For files that aren't messages': a login's memory. */
+  dataDir: string;
   /** Writes to the operator's terminal: a QR code to log in with. */
   print: (text: string) => void;
   /** Files of messages, both ways. */
@@ -35,9 +37,11 @@ export async function createChannels(
   return channels;
 }
 
-/** An account of a platform is there without its credentials in the default configuration. */
+/** An account of a platform is there without its credentials, or its puppet, in the default configuration. */
 export const isOn = (settings: ChannelSettings): boolean =>
-  settings.enabled && !(settings.type === 'feishu' && settings.app_id === '');
+  settings.enabled &&
+  !(settings.type === 'feishu' && settings.app_id === '') &&
+  !(settings.type === 'wechat' && settings.puppet === '');
 
 async function createChannel(
   account: string,
@@ -56,6 +60,11 @@ async function createChannel(
     case 'feishu': {
       const { createFeishuChannel } = await import('./feishu/index.ts');
       return createFeishuChannel({ account, settings, clock, log, ...deps, memory: deps.memory(account) });
+    }
+    case 'wechat': {
+      const { createWechatChannel } = await import('./wechat/index.ts');
+      const [memory, state] = [deps.memory(account), deps.state(account)];
+      return createWechatChannel({ account, settings, clock, log, ...deps, memory, state });
     }
   }
 }

@@ -218,10 +218,24 @@ const feishuChannelSchema = z.strictObject({
   ...peopleSettings,
 });
 
+const wechatChannelSchema = z.strictObject({
+  type: z.literal('wechat'),
+  enabled: z.boolean().default(true),
+  puppet: z.string().default(''),
+  /** Passed on as they are; may hold secrets. */
+  puppet_options: z.record(z.string(), z.unknown()).default({}),
+  env: z.record(z.string(), z.string()).default({}),
+  memory: z.string().default(''),
+  max_age_minutes: z.number().positive().default(30),
+  unknown_outcome: z.enum(['resend', 'park']).default('resend'),
+  ...peopleSettings,
+});
+
 const channelSchema = z.discriminatedUnion('type', [
   webhookChannelSchema,
   webChannelSchema,
   feishuChannelSchema,
+  wechatChannelSchema,
 ]);
 
 const deliverySchema = z.strictObject({
@@ -255,3 +269,4 @@ export type ChannelSettings = z.infer<typeof channelSchema>;
 export type WebhookSettings = z.infer<typeof webhookChannelSchema>;
 export type WebSettings = z.infer<typeof webChannelSchema>;
 export type FeishuSettings = z.infer<typeof feishuChannelSchema>;
+export type WechatSettings = z.infer<typeof wechatChannelSchema>;

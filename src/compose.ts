@@ -124,6 +124,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     memory: (account) => createChannelMemory(storage.index, account),
     state: storage.channelState,
     leaseMs: startConfig.workers.lock_seconds * 1000,
+    dataDir: startConfig.storage.data_dir,
     print: (text) => void process.stderr.write(text),
     media,
   });

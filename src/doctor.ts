@@ -224,6 +224,7 @@ const detached: ChannelDeps = {
     release: () => Promise.resolve(),
   }),
   leaseMs: 1,
+  dataDir: '',
   print: () => undefined,
   media: {
     maxBytes: 0,
@@ -254,6 +255,7 @@ async function* checkChannels(config: Config): AsyncGenerator<Finding> {
 
 function wayIn({ server }: Config, account: string, settings: Config['channels'][string]): string {
   if (settings.type === 'feishu') return `app ${settings.app_id}, mode ${settings.mode}`;
+  if (settings.type === 'wechat') return `puppet ${settings.puppet}`;
   const keys = settings.api_keys.length > 0;
   const url = server.public_url || `http://${server.host}:${server.port}`;
   if (settings.type === 'web') {

@@ -3,10 +3,12 @@ import { boardRig } from './channels/board/rig.ts';
 import { feishuRig } from './channels/feishu.ts';
 import { webRig } from './channels/web.ts';
 import { webhookRig } from './channels/webhook.ts';
+import { wechatRig } from './channels/wechat.ts';
 import { describeChannel } from './suites/channel.ts';
 
 describeChannel('webhook', webhookRig);
 describeChannel('web', webRig);
 describeChannel('feishu', feishuRig);
+describeChannel('wechat', wechatRig);
 // The smallest one, of docs/writing-a-channel.md.
 describeChannel('board', boardRig);

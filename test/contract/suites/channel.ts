@@ -300,7 +300,7 @@ export function describeChannel(name: string, makeRig: MakeRig): void {
       expect(appended).toHaveLength(1);
     });
 
-    it('sends the same delivery again under the same id', async (context) => {
+    it('sends the same delivery again under the same id, or not at all', async (context) => {
       const { appended, channel, connect, direct, say, sent } = await setUp();
       if (!sent) return context.skip('its answers are not delivered');
       await connect();
@@ -309,7 +309,9 @@ export function describeChannel(name: string, makeRig: MakeRig): void {
       expect(await channel.deliver(answer, never)).toEqual({ status: 'sent' });
       expect(await channel.deliver(structuredClone(answer), never)).toEqual({ status: 'sent' });
       const keys = sent().map(({ key }) => key);
-      expect(keys.length).toBeGreaterThan(1);
+      // Where the platform tells no resend, the channel remembers what it has sent.
+      if (keys[0] === undefined) expect(keys).toHaveLength(1);
+      else expect(keys.length).toBeGreaterThan(1);
       expect(new Set(keys).size).toBe(1);
     });
 
@@ -336,7 +338,7 @@ export function describeChannel(name: string, makeRig: MakeRig): void {
       await deliver(good, AbortSignal.timeout(500));
       await channel.stop();
       await deliver(good, AbortSignal.timeout(500));
-      for (const status of settled) expect(['sent', 'retry', 'park', 'drop']).toContain(status);
+      for (const status of settled) expect(['sent', 'retry', 'wait', 'park', 'drop']).toContain(status);
       await close();
     });
 
