@@ -1,7 +1,6 @@
 // The configuration's shape, section `tools`: what the model may do, and for whom.
 import { z } from 'zod';
 
-const ms = z.number().int().nonnegative();
 const count = z.number().int().positive();
 const patterns = z.array(z.string().min(1));
 
@@ -32,8 +31,8 @@ const mcpServerSchema = z
     headers: z.record(z.string(), z.string()).default({}).describe('sent with each request to url'),
     allow: patterns.default(['*']).describe("the server's tools that are taken, by their names there"),
     deny: z.array(z.string()).default([]).describe('of those, the ones left out'),
-    start_timeout_ms: ms.default(15_000).describe('how long a start may take'),
-    timeout_ms: ms.default(60_000).describe('how long a call may take'),
+    start_timeout_ms: count.default(15_000).describe('how long a start may take'),
+    timeout_ms: count.default(60_000).describe('how long a call may take'),
     trust_hints: z
       .boolean()
       .default(false)

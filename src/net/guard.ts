@@ -2,12 +2,12 @@
 // A request passes it when its scheme, its host, and every address that the host resolves to are allowed; the socket
 // then goes to the very addresses that were checked, so a name that changes its mind in between gains nothing.
 // Redirects are returned and never followed: a caller who follows one comes through here again.
-import { addAbortListener } from 'node:events';
 import { lookup as systemLookup } from 'node:dns/promises';
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { orAbort } from './or-abort.ts';
 
 /** `message` says why, without the URL: it may hold a secret. */
 export class UrlRefused extends Error {
@@ -106,13 +106,6 @@ export function createGuard(options: GuardOptions): Guard {
       };
     },
   };
-}
-
-/** For waits that take no signal. */
-async function orAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  using _listener = addAbortListener(signal, () => reject(signal.reason));
-  return await Promise.race([work, aborted]);
 }
 
 async function readUpTo(response: IncomingMessage, maxBytes: number): Promise<Buffer> {

@@ -2,20 +2,17 @@
 // content, killed in the middle, and nothing left behind.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, test, vi } from 'vitest';
-import { configSchema } from '../../config/schema.ts';
-import { checkArguments } from '../../src/agent/validate.ts';
-import { textOf, type Message, type ToolResultBlock } from '../../src/domain/messages.ts';
 import { systemClock } from '../../src/system-clock.ts';
-import { createToolset, type Toolset } from '../../src/tools/index.ts';
-import { messagesOf, play, start, type ScriptedCall } from '../fakes/agent.ts';
+import { messagesOf, start } from '../fakes/agent.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { recordingLog, type LogLine } from '../fakes/log.ts';
+import { createTestMedia } from '../fakes/media.ts';
+import { createTestToolset, processesWith, resultsIn, texts } from '../fakes/toolset.ts';
 
 const PACKAGES = join(import.meta.dirname, '../../node_modules/@modelcontextprotocol');
 const EVERYTHING = join(PACKAGES, 'server-everything/dist/index.js');
@@ -24,7 +21,7 @@ const stdio = (name: string, ...args: string[]) => ({
   args: [join(PACKAGES, `server-${name}/dist/index.js`), ...args],
 });
 
-const { later } = useCleanups();
+const { later, track } = useCleanups();
 
 async function folder(): Promise<string> {
   const made = await mkdtemp(join(tmpdir(), 'lanekeeper-mcp-'));
@@ -32,67 +29,23 @@ async function folder(): Promise<string> {
   return made;
 }
 
-interface Made {
-  tools: Toolset;
-  lines: LogLine[];
-  /** Makes the calls, one after the other, and returns their results. */
-  call(...calls: ScriptedCall[]): Promise<ToolResultBlock[]>;
-  events(): Awaited<ReturnType<typeof play>>['events'];
-}
-
-function make(servers: Record<string, unknown>, more: Record<string, unknown> = {}): Made {
-  const { log, lines } = recordingLog();
-  const settings = configSchema.parse({ tools: { enabled: [], mcp: { servers }, ...more } }).tools;
-  const check = (tool: Parameters<typeof checkArguments>[0], args: Record<string, unknown>) =>
-    checkArguments(tool, args, false);
-  const tools = createToolset({ settings, builtIn: [], check, clock: systemClock, log });
-  later(() => tools.close());
-  let events: Awaited<ReturnType<typeof play>>['events'] = [];
-  return {
-    tools,
-    lines,
-    events: () => events,
-    async call(...calls) {
-      const offered = await tools.forRun();
-      const played = await play({
-        tools: offered,
-        clock: systemClock,
-        script: [...calls.map((one) => ({ calls: [one] })), 'done'],
-      });
-      ({ events } = played);
-      return resultsIn(messagesOf(played.result));
-    },
-  };
-}
-
-const resultsIn = (messages: readonly Message[]): ToolResultBlock[] =>
-  messages.flatMap(({ content }) => content.filter((block) => block.type === 'tool_result'));
-
-const texts = (results: readonly ToolResultBlock[]) => results.map(({ content }) => textOf(content));
-
-/** Processes whose command line holds the text. */
-async function processesWith(text: string): Promise<number[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const found = await Promise.all(
-    pids.map(async (pid) => {
-      const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-      const state = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
-      return line.includes(text) && !/\) Z /.test(state) ? [Number(pid)] : [];
-    }),
-  );
-  return found.flat().filter((pid) => pid !== process.pid);
-}
+const make = (
+  servers: Record<string, unknown>,
+  more: Record<string, unknown> = {},
+  options: Parameters<typeof createTestToolset>[1] = {},
+) => track(createTestToolset({ mcp: { servers }, ...more }, options));
 
 describe('over stdio', () => {
   test('everything: texts, pictures, structured content, links, files, and errors', async () => {
-    const { tools, call, events } = make({ every: stdio('everything') }, { offer_max: 50 });
+    const media = await createTestMedia(later);
+    const tools = make({ every: stdio('everything') }, { offer_max: 50 }, { media });
     expect(tools.report().sources).toContainEqual({ name: 'mcp:every', state: 'idle' });
     const offered = await tools.forRun();
     const names = offered.map(({ name }) => name);
     expect(names).toEqual(names.toSorted());
     expect(names).toContain('echo');
     expect(await tools.forRun()).toBe(offered);
-    const results = await call(
+    const results = await tools.call(
       ['echo', { message: 'hello' }],
       ['get-sum', { a: 2, b: 3 }],
       ['get-tiny-image', {}],
@@ -111,7 +64,7 @@ describe('over stdio', () => {
     expect(said[4]).toMatch(/a link to /);
     expect(said[5]).toMatch(/demo:\/\/resource/);
     expect(results[6]).toMatchObject({ is_error: true });
-    const end = events().find((event) => event.type === 'tool_execution_end');
+    const end = tools.events.find((event) => event.type === 'tool_execution_end');
     expect(end).toMatchObject({ display: expect.stringContaining('Echo: hello'), result_chars: 11 });
     expect(tools.report().sources).toContainEqual(
       expect.objectContaining({ name: 'mcp:every', state: 'ok' }),
@@ -119,20 +72,8 @@ describe('over stdio', () => {
     expect(offered.every(({ idempotent }) => !idempotent)).toBe(true);
   });
 
-  test("everything sees of the environment its own part and PATH's kind, not ours", async () => {
-    process.env['LANEKEEPER_TEST_SECRET'] = 'not-for-others';
-    later(() => delete process.env['LANEKEEPER_TEST_SECRET']);
-    const { call } = make({ every: { ...stdio('everything'), env: { OWN_KEY: 'its-own-secret' } } });
-    const [env = ''] = texts(await call(['get-env', {}]));
-    expect(env).toContain('its-own-secret');
-    expect(env).not.toContain('not-for-others');
-    const names = Object.keys(JSON.parse(env) as object);
-    const allowed = new Set(['HOME', 'LOGNAME', 'OWN_KEY', 'PATH', 'SHELL', 'TERM', 'USER']);
-    expect(names.filter((name) => !allowed.has(name))).toEqual([]);
-  });
-
   test('progress reaches people, cancelling reaches the server, and a time-out is a result', async () => {
-    const { tools } = make({ every: { ...stdio('everything'), timeout_ms: 1_500 } });
+    const tools = make({ every: { ...stdio('everything'), timeout_ms: 1_500 } });
     const offered = await tools.forRun();
     const run = start({
       tools: offered,
@@ -161,7 +102,7 @@ describe('over stdio', () => {
   test('filesystem and memory, with lists of what may be used', async () => {
     const dir = await folder();
     await writeFile(join(dir, 'note.txt'), 'remember the milk');
-    const { tools, call } = make({
+    const tools = make({
       files: {
         ...stdio('filesystem', dir),
         allow: ['read_*', 'list_*', 'write_file'],
@@ -177,7 +118,7 @@ describe('over stdio', () => {
     expect(names).not.toContain('move_file');
     expect(offered.find(({ name }) => name === 'read_text_file')?.idempotent).toBe(true);
     const said = texts(
-      await call(
+      await tools.call(
         ['read_text_file', { path: join(dir, 'note.txt') }],
         ['read_text_file', { path: '/etc/passwd' }],
         [
@@ -212,7 +153,7 @@ describe('over stdio', () => {
 
   test('killed in the middle of a call: the model is told, and the next call starts it again', async () => {
     const mark = `mark-${process.hrtime.bigint()}`;
-    const { tools, call, lines } = make({ every: { ...stdio('everything', 'stdio', mark) } });
+    const tools = make({ every: { ...stdio('everything', 'stdio', mark) } });
     const offered = await tools.forRun();
     const run = start({
       tools: offered,
@@ -233,15 +174,15 @@ describe('over stdio', () => {
     const said = texts(resultsIn(messagesOf(await run.result)));
     expect(said[0]).toMatch(/ended during the call.*not known/);
     expect(said[1]).toBe('Echo: again');
-    expect(lines.map(({ message }) => message)).toContain(
+    expect(tools.lines.map(({ message }) => message)).toContain(
       'MCP server is down; it is started again when it is needed',
     );
     expect(await processesWith(mark)).toHaveLength(1);
-    expect(texts(await call(['echo', { message: 'still' }]))).toEqual(['Echo: still']);
+    expect(texts(await tools.call(['echo', { message: 'still' }]))).toEqual(['Echo: still']);
   });
 
   test('one that does not start costs the run nothing but its tools, and is not tried again at once', async () => {
-    const { tools, lines, call } = make({
+    const tools = make({
       broken: {
         command: process.execPath,
         args: ['-e', 'process.exit(3)'],
@@ -250,7 +191,7 @@ describe('over stdio', () => {
       missing: { command: '/no/such/program' },
       every: stdio('everything'),
     });
-    expect(texts(await call(['echo', { message: 'hi' }]))).toEqual(['Echo: hi']);
+    expect(texts(await tools.call(['echo', { message: 'hi' }]))).toEqual(['Echo: hi']);
     const { sources } = tools.report();
     expect(sources).toContainEqual({
       name: 'mcp:broken',
@@ -262,11 +203,11 @@ describe('over stdio', () => {
       state: 'down',
       detail: expect.stringMatching(/ENOENT/),
     });
-    const downs = () => lines.filter(({ message }) => message.includes('is down')).length;
+    const downs = () => tools.lines.filter(({ message }) => message.includes('is down')).length;
     const before = downs();
     await tools.forRun();
     expect(downs()).toBe(before);
-    expect(JSON.stringify(lines)).not.toContain('very-secret-value');
+    expect(JSON.stringify(tools.lines)).not.toContain('very-secret-value');
   });
 
   test('one that never says hello holds up a run once, for its time limit', async () => {
@@ -275,7 +216,7 @@ describe('over stdio', () => {
       args: ['-e', 'setInterval(() => {}, 1000)'],
       start_timeout_ms: 500,
     };
-    const { tools } = make({ mute });
+    const tools = make({ mute });
     expect(await tools.forRun()).toEqual([]);
     const { sources } = tools.report();
     expect(sources).toContainEqual({
@@ -297,8 +238,8 @@ describe('over stdio', () => {
     const mark = `mark-${process.hrtime.bigint()}`;
     // A shell that starts the server and, beside it, something that would outlive both.
     const command = `sleep 600 & exec -a ${mark}-sleep sleep 600 & "${process.execPath}" "${EVERYTHING}" stdio ${mark}; wait`;
-    const { tools, call } = make({ every: { command: 'bash', args: ['-c', command, mark] } });
-    await call(['echo', { message: 'hi' }]);
+    const tools = make({ every: { command: 'bash', args: ['-c', command, mark] } });
+    await tools.call(['echo', { message: 'hi' }]);
     expect((await processesWith(mark)).length).toBeGreaterThanOrEqual(3);
     await tools.close();
     await vi.waitFor(async () => expect(await processesWith(mark)).toEqual([]), 5_000);
@@ -329,11 +270,11 @@ describe('over HTTP', () => {
   test('everything works, is killed in the middle of a call, and works again when it is back', async () => {
     const port = await freePort();
     const first = await serve(port);
-    const { tools, call } = make({
+    const tools = make({
       far: { url: `http://127.0.0.1:${port}/mcp`, headers: { authorization: 'Bearer a-secret-token' } },
     });
     const offered = await tools.forRun();
-    const said = texts(await call(['echo', { message: 'hello' }], ['get-sum', { a: 1, b: 2 }]));
+    const said = texts(await tools.call(['echo', { message: 'hello' }], ['get-sum', { a: 1, b: 2 }]));
     expect(said).toEqual(['Echo: hello', expect.stringContaining('3')]);
 
     const run = start({
@@ -358,7 +299,7 @@ describe('over HTTP', () => {
 
     await serve(port);
     await vi.waitFor(
-      async () => expect(texts(await call(['echo', { message: 'back' }]))).toEqual(['Echo: back']),
+      async () => expect(texts(await tools.call(['echo', { message: 'back' }]))).toEqual(['Echo: back']),
       {
         timeout: 15_000,
         interval: 500,

@@ -26,6 +26,8 @@ export interface McpClient {
 export interface OpenOptions {
   settings: McpServerSettings;
   log: Logger;
+  /** Gives the start up. */
+  signal: AbortSignal;
   /** The connection is gone, whoever ended it. */
   onClose(): void;
   /** The server has other tools now. */
@@ -40,7 +42,7 @@ const MAX_LOG_CHARS = 500;
 
 /** Rejects if the server does not start, or does not say hello in time; nothing of it is left then. */
 export async function openClient(options: OpenOptions): Promise<McpClient> {
-  const { settings, log } = options;
+  const { settings, log, signal: starting } = options;
   const [{ Client }, types] = await Promise.all([
     import('@modelcontextprotocol/sdk/client/index.js'),
     import('@modelcontextprotocol/sdk/types.js'),
@@ -55,7 +57,7 @@ export async function openClient(options: OpenOptions): Promise<McpClient> {
   client.setNotificationHandler(types.ToolListChangedNotificationSchema, options.onToolsChanged);
   const timeout = settings.start_timeout_ms;
   try {
-    await client.connect(transport, { timeout });
+    await client.connect(transport, { timeout, signal: starting });
   } catch (error) {
     await transport.close().catch(() => undefined);
     const code = isTimeout(error) ? null : exitCode();
