@@ -1,7 +1,7 @@
 // The operator's page in a real Chromium: signing in, what is listed, sending a parked delivery again, both languages.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { ADMIN, KEY, startHttpApp, type HttpApp } from '../fakes/http-app.ts';
+import { ADMIN, KEY, startHttpApp, type HttpApp, type HttpAppOptions } from '../fakes/http-app.ts';
 import { launchBrowser } from './support.ts';
 
 let browser: Browser;
@@ -21,8 +21,8 @@ afterEach(async () => {
   await http.close();
 });
 
-async function open(locale = 'en-US'): Promise<Page> {
-  http = await startHttpApp();
+async function open(locale = 'en-US', options: HttpAppOptions = {}): Promise<Page> {
+  http = await startHttpApp(options);
   context = await browser.newContext({ locale, viewport: { width: 360, height: 740 } });
   context.on('request', (request) => {
     // The empty icon is a data URL.
@@ -95,6 +95,42 @@ test('a parked delivery is sent again', async () => {
   await page.getByRole('button', { name: 'Send again' }).click();
   await page.getByText('the receiver answered 410 Gone').waitFor({ state: 'detached' });
   expect(http.woken).toEqual(['webhook:c1']);
+});
+
+test('strangers are let in or refused, and taken back', async () => {
+  const webhook = { type: 'webhook', api_keys: [KEY], access: { direct: 'pairing' } };
+  const page = await open('en-US', { channels: { webhook } });
+  const codes: string[] = [];
+  for (const [id, name] of [
+    ['u1', 'Ada'],
+    ['u2', '<b>Bob</b>'],
+  ]) {
+    const response = await fetch(`${http.url}/webhook/webhook`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        conversation: `c-${id}`,
+        text: 'hi',
+        sender: { id, name },
+        callback_url: 'https://example.org/hook',
+      }),
+    });
+    const { reply } = (await response.json()) as { reply: { text: string } };
+    codes.push(/[A-Z2-9]{8}/.exec(reply.text)?.[0] ?? 'no code');
+  }
+  await signIn(page);
+  const row = (code?: string) => page.locator('#pairings li', { hasText: code ?? '' });
+  await row(codes[0]).getByText('Ada (u1)').waitFor();
+  await row(codes[1]).getByText('<b>Bob</b> (u2)').waitFor();
+  await row(codes[0]).getByRole('button', { name: 'Let in' }).click();
+  await row(codes[0]).getByText('let in by api').waitFor();
+  expect(http.woken).toEqual(['webhook:c-u1']);
+  expect(await http.storage.people.approved('webhook', 'u1')).toBe(true);
+  await row(codes[1]).getByRole('button', { name: 'Refuse' }).click();
+  await row(codes[1]).waitFor({ state: 'detached' });
+  await row(codes[0]).getByRole('button', { name: 'Take back' }).click();
+  await page.locator('#pairings').waitFor({ state: 'detached' });
+  expect(await http.storage.people.list()).toEqual([]);
 });
 
 test('speaks Chinese to a Chinese browser, and the other language on request', async () => {

@@ -1,5 +1,6 @@
 // @ts-check
 // The operator's page: signs in, reads the management API, shows it, and does what its buttons say.
+import { pairingsView } from './pairings.js';
 import { language, switchLanguage, t } from './strings.js';
 import { channelsView, conversationsView, conversationView, deliveriesView, h } from './view.js';
 
@@ -65,13 +66,21 @@ async function refresh() {
 }
 
 async function showOverview() {
-  const [channels, deliveries, conversations] = await Promise.all([
+  const [channels, deliveries, conversations, pairings] = await Promise.all([
     call('/api/channels'),
     call('/api/deliveries?state=parked&limit=200'),
     call(`/api/conversations?limit=${limit}`),
+    call('/api/pairings'),
   ]);
+  /** @param {string} code */
+  const pairing = (code) => `/api/pairings/${encodeURIComponent(code)}`;
+  const people = pairingsView(pairings, {
+    approve: (code) => void run(() => post(`${pairing(code)}/approve`)),
+    remove: (code) => void run(() => call(pairing(code), { method: 'DELETE' })),
+  });
   main.replaceChildren(
     channelsView(channels),
+    ...(people ? [people] : []),
     deliveriesView(
       deliveries,
       (id) => void run(() => post(`/api/deliveries/${encodeURIComponent(id)}/retry`)),

@@ -14,14 +14,14 @@ export function h(tag, properties = {}, ...children) {
 }
 
 /** @param {number} at */
-const when = (at) => h('span', { className: 'soft' }, new Date(at).toLocaleString(language));
+export const when = (at) => h('span', { className: 'soft' }, new Date(at).toLocaleString(language));
 
 /**
  * @param {string} title
  * @param {(Node | undefined)[]} rows
  * @param {Node} [after]
  */
-function section(title, rows, after) {
+export function section(title, rows, after) {
   const list = rows.length > 0 ? h('ul', {}, ...rows) : h('p', { className: 'soft' }, t('none'));
   return h('section', {}, h('h2', {}, title), list, after);
 }
