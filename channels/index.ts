@@ -23,6 +23,8 @@ export interface ChannelDeps {
   print: (text: string) => void;
   /** Files of messages, both ways. */
   media: MediaStore;
+  /** Where people and programs reach this server; empty: not known. */
+  publicUrl: string;
 }
 
 /** Makes the channels of all enabled accounts, not started. Rejects with AppError 'config_invalid'. */
@@ -51,7 +53,7 @@ async function createChannel(
   switch (settings.type) {
     case 'webhook': {
       const { createWebhookChannel } = await import('./webhook/index.ts');
-      return createWebhookChannel({ account, settings, clock, log });
+      return createWebhookChannel({ account, settings, clock, log, publicUrl: deps.publicUrl });
     }
     case 'web': {
       const { createWebChannel } = await import('./web/index.ts');

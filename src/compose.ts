@@ -127,6 +127,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     dataDir: startConfig.storage.data_dir,
     print: (text) => void process.stderr.write(text),
     media,
+    publicUrl: startConfig.server.public_url,
   });
 
   const lane = createLane({
@@ -186,6 +187,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     storage,
     accept,
     channels,
+    media,
     models: models.list(),
     tools: tools.report,
     metrics,

@@ -226,6 +226,7 @@ const detached: ChannelDeps = {
   leaseMs: 1,
   dataDir: '',
   print: () => undefined,
+  publicUrl: '',
   media: {
     maxBytes: 0,
     put: () => Promise.reject(new Error('not started')),

@@ -14,6 +14,8 @@ export interface WebhookChannelOptions {
   settings: WebhookSettings;
   clock: Pick<Clock, 'now'>;
   log: Logger;
+  /** Where this server is reached, for the addresses of files; empty (the default): they are relative. */
+  publicUrl?: string;
   /** For tests; default: the system's resolver. */
   resolve?: (hostname: string) => Promise<ResolvedAddress[]>;
 }
@@ -46,7 +48,7 @@ export function createWebhookChannel(options: WebhookChannelOptions): Channel {
     async deliver(delivery: Delivery, signal: AbortSignal): Promise<DeliveryResult> {
       const target = addressOf(delivery);
       if (!target) return { status: 'park', error: 'the delivery has no callback URL' };
-      const body = JSON.stringify(callbackBody(delivery, target.id));
+      const body = JSON.stringify(callbackBody(delivery, target.id, options.publicUrl ?? ''));
       try {
         const response = await guard.request(target.callback_url, {
           method: 'POST',

@@ -23,12 +23,22 @@ const foreignId = (maxChars: number) =>
 
 const httpUrl = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' }).max(4096);
 
-const attachmentSchema = z.object({
-  type: z.enum(['image', 'file', 'audio', 'video']).default('file'),
-  url: httpUrl.describe('Where it can be fetched; it is passed on by reference.'),
-  name: z.string().max(256).optional(),
-  media_type: z.string().max(128).optional(),
-});
+const attachmentSchema = z
+  .object({
+    type: z.enum(['image', 'file', 'audio', 'video']).default('file'),
+    url: httpUrl.optional().describe('Where it can be fetched; it is passed on by reference.'),
+    ref: z
+      .string()
+      .regex(/^media:[0-9a-f]{64}\.[a-z0-9]{1,12}$/, 'must be a ref that POST /webhook/<account>/media gave')
+      .optional()
+      .describe('Of a file that was left at POST /webhook/<account>/media, instead of url.'),
+    name: z.string().max(256).optional(),
+    media_type: z.string().max(128).optional(),
+    size: z.number().int().nonnegative().optional(),
+  })
+  .refine(({ url, ref }) => (url === undefined) !== (ref === undefined), {
+    message: 'give either url or ref',
+  });
 
 /** A chat id as a caller may give it; also in paths. */
 export const chatSchema = foreignId(MAX_CHAT_CHARS).describe(
@@ -70,7 +80,7 @@ export function chatFrom(account: string, given: string): string {
 
 export function toChannelMessage(account: string, id: string, body: WebhookBody): ChannelMessage {
   const { sender, group = false, callback_url } = body;
-  const attachments = body.attachments?.map(({ url, ...rest }) => ({ ...rest, ref: url }));
+  const attachments = body.attachments?.map(({ url, ref = url, ...rest }) => ({ ...rest, ref: ref ?? '' }));
   return {
     id,
     chat: chatFrom(account, body.conversation),

@@ -1,7 +1,10 @@
 // A message's answer, told in the three ways a program may ask for it: at once, after a wait, as a stream of events.
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { fileBodies, replyBody, type ReplyBody } from '../../channels/webhook/render.ts';
 import type { Accepted } from '../ports/channel.ts';
 import type { Logger } from '../ports/log.ts';
+import { accountOf } from '../domain/conversation.ts';
+import type { RunEvent } from '../domain/events.ts';
 import type { MessageStatus } from '../ports/reader.ts';
 import type { Follower } from './follow.ts';
 import type { EventStream } from './sse.ts';
@@ -11,7 +14,7 @@ export interface MessageBody {
   id: string;
   conversation: string;
   status: MessageStatus['state'] | 'ignored';
-  reply?: MessageStatus['reply'];
+  reply?: ReplyBody;
   run?: string;
   /** Why it was ignored. */
   reason?: string;
@@ -20,11 +23,16 @@ export interface MessageBody {
 export interface MessageName {
   id: string;
   conversation: string;
+  /** For the addresses of files. */
+  publicUrl: string;
 }
 
-export function messageBody({ id, conversation }: MessageName, status: MessageStatus): MessageBody {
+export function messageBody(message: MessageName, status: MessageStatus): MessageBody {
+  const { id, conversation } = message;
   const { state, reply, run } = status;
-  return { id, conversation, status: state, ...(reply ? { reply } : {}), ...(run ? { run } : {}) };
+  const place = { account: accountOf(conversation), publicUrl: message.publicUrl };
+  const told = reply ? { reply: replyBody(reply, place) } : {};
+  return { id, conversation, status: state, ...told, ...(run ? { run } : {}) };
 }
 
 /** What can be told without waiting for a run: 202, unless there is no run to wait for. */
@@ -69,7 +77,7 @@ export async function answerAsEvents(
       const sent =
         'answer' in item
           ? await events.send({ event: 'done', data: messageBody(message, item.answer) })
-          : await events.send({ id: item.id, event: item.event.type, data: item.event });
+          : await events.send({ id: item.id, event: item.event.type, data: eventBody(message, item.event) });
       if (!sent) break;
     }
   } catch (error) {
@@ -77,6 +85,13 @@ export async function answerAsEvents(
   } finally {
     events.end();
   }
+}
+
+/** As replies tell of files. */
+function eventBody({ conversation, publicUrl }: MessageName, event: RunEvent): unknown {
+  if (event.type !== 'agent_end' || !event.attachments) return event;
+  const place = { account: accountOf(conversation), publicUrl };
+  return { ...event, attachments: fileBodies(event.attachments, place) };
 }
 
 export const wantsEvents = (request: FastifyRequest): boolean =>

@@ -23,6 +23,7 @@ import { registerSecurity } from './security.ts';
 import { createEventStreams } from './sse.ts';
 import { registerWeb } from './web.ts';
 import { registerWebhook } from './webhook.ts';
+import { registerWebhookMedia } from './webhook-media.ts';
 
 /** A conversation id, every character of it percent-encoded. */
 const MAX_PARAM_CHARS = 4096;
@@ -56,6 +57,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerDocs(app, public_url);
   registerHealth(app, options);
   await registerWebhook(app, parts);
+  await registerWebhookMedia(app, parts);
   await registerEvents(app, parts);
   await registerWeb(app, parts);
   await registerOpenAi(app, parts);

@@ -41,6 +41,14 @@ export function acceptJson(scope: FastifyInstance, limitBytes: number): void {
   );
 }
 
+/** Bodies of this scope are files: bytes of any type. */
+export function acceptFiles(scope: FastifyInstance, limitBytes: number): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) =>
+    readBody(payload, limitBytes),
+  );
+}
+
 /** Bodies of this scope are JSON that is handed on as bytes, for somebody who checks them before they are parsed. */
 export function acceptBytes(
   scope: FastifyInstance,

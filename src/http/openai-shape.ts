@@ -2,9 +2,11 @@
 // understands is named; everything else a client sends is let through and ignored, as other compatible servers do.
 import { z } from 'zod';
 import type { FastifyReply } from 'fastify';
+import type { ReplyBody } from '../../channels/webhook/render.ts';
 import type { StopReason, Usage } from '../domain/messages.ts';
 import type { Attachment } from '../domain/inbound.ts';
 import { AppError, ERRORS } from '../domain/errors.ts';
+import type { MediaStore } from '../ports/media.ts';
 import { refuse, type Refusal } from './problem.ts';
 
 const partSchema = z.object({
@@ -70,10 +72,32 @@ function imagesOf({ content }: ChatMessage): Attachment[] {
       const url = typeof image_url === 'string' ? image_url : image_url?.url;
       if (type !== 'image_url' || url === undefined)
         throw new AppError('invalid_body', `Content parts of type "${type.slice(0, 40)}" are not supported.`);
-      if (!/^https?:\/\//i.test(url)) throw new AppError('invalid_body', 'Give images as http(s) URLs.');
+      if (!/^https?:\/\//i.test(url) && !DATA_URL.test(url))
+        throw new AppError('invalid_body', 'Give images as http(s) URLs, or as data: URLs in base64.');
       return { type: 'image', ref: url };
     });
 }
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)?;base64,/i;
+
+/** Inline images are kept, and named by reference from here on. Rejects with media_refused. */
+export async function keepInline(
+  media: Pick<MediaStore, 'put'>,
+  attachments: readonly Attachment[],
+): Promise<Attachment[]> {
+  return Promise.all(
+    attachments.map(async (attachment) => {
+      const [head, media_type] = DATA_URL.exec(attachment.ref) ?? [];
+      if (head === undefined) return attachment;
+      const bytes = Buffer.from(attachment.ref.slice(head.length), 'base64');
+      return { ...attachment, ...(await media.put({ bytes, ...(media_type && { media_type }) })) };
+    }),
+  );
+}
+
+/** What is added to an answer's text for its files: this API has no other place for them. */
+export const fileLinks = ({ attachments = [] }: ReplyBody): string =>
+  attachments.map(({ name, url }) => `\n\n[${name.replaceAll(/[[\]]/g, '')}](${url})`).join('');
 
 export interface Completion {
   id: string;

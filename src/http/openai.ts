@@ -10,12 +10,15 @@ import type { StopReason, Usage } from '../domain/messages.ts';
 import type { ChannelMessage } from '../ports/channel.ts';
 import { bearerToken } from './auth.ts';
 import { follow, type Answered, type Followed, type Follower } from './follow.ts';
+import { replyBody } from '../../channels/webhook/render.ts';
 import {
   chunkBody,
   completionBody,
   completionSchema,
   errorBody,
+  fileLinks,
   finishReason,
+  keepInline,
   newMessage,
   sendOpenAiError,
   usageBody,
@@ -42,6 +45,7 @@ interface Asked {
 export async function registerOpenAi(app: FastifyInstance, parts: HttpParts): Promise<void> {
   const { options, auth, streams, intake, messageLimit, closing, now } = parts;
   const { storage, channels, models, log, state } = options;
+  const publicUrl = options.config.server.public_url;
 
   /** The account whose api key it is: its conversations are the ones that its webhook has. */
   function accountOf(request: FastifyRequest): string {
@@ -55,18 +59,20 @@ export async function registerOpenAi(app: FastifyInstance, parts: HttpParts): Pr
     return account;
   }
 
-  function ask(request: FastifyRequest, reply: FastifyReply, body: CompletionRequest): Asked {
+  async function ask(request: FastifyRequest, reply: FastifyReply, body: CompletionRequest): Promise<Asked> {
     const account = accountOf(request);
     const given = body.user || headerOf(request, 'x-conversation-id');
     const chat = given === undefined ? undefined : chatSchema.safeParse(given);
     if (chat?.error) throw new AppError('invalid_body', `user: ${chat.error.issues[0]?.message}`);
     const id = messageIdOf(request) ?? `chatcmpl-${randomUUID()}`;
+    const { text, attachments } = newMessage(body.messages, chat === undefined);
     const message: ChannelMessage = {
       id,
       chat: chat?.data ?? id,
       sender: { id: body.user || 'openai' },
       mentioned: true,
-      ...newMessage(body.messages, chat === undefined),
+      text,
+      attachments: await keepInline(options.media, attachments),
     };
     // Lets a client that named none go on in the same conversation.
     if (chat === undefined) reply.header('x-conversation-id', id);
@@ -98,7 +104,7 @@ export async function registerOpenAi(app: FastifyInstance, parts: HttpParts): Pr
         { schema: { tags, summary: 'Send a message, get its answer', body: completionSchema } },
         async (request, reply) => {
           if (state.draining()) throw new AppError('draining', 'The server is shutting down.');
-          const asked = ask(request, reply, request.body);
+          const asked = await ask(request, reply, request.body);
           messageLimit.take(asked.account);
           const { message, conversation } = asked;
           const client = clientSignal(reply);
@@ -125,7 +131,11 @@ export async function registerOpenAi(app: FastifyInstance, parts: HttpParts): Pr
     { prefix: '/v1' },
   );
 
-  async function plain(reply: FastifyReply, { completion }: Asked, followed: AsyncIterable<Followed>) {
+  async function plain(
+    reply: FastifyReply,
+    { completion, account }: Asked,
+    followed: AsyncIterable<Followed>,
+  ) {
     let end: { stop: StopReason; usage: Usage } | undefined;
     for await (const item of followed) {
       if ('event' in item) {
@@ -138,19 +148,22 @@ export async function registerOpenAi(app: FastifyInstance, parts: HttpParts): Pr
         reply.header('x-should-retry', 'false');
         throw new AppError('model_unavailable', answer?.text ?? 'The run failed.');
       }
-      return completionBody(completion, answer?.text ?? '', finishReason(end?.stop), end?.usage);
+      const text = answer?.text ?? '';
+      const links = answer ? fileLinks(replyBody(answer, { account, publicUrl })) : '';
+      return completionBody(completion, `${text}${links}`, finishReason(end?.stop), end?.usage);
     }
     throw new AppError('draining', 'The server is shutting down; the answer goes into the history.');
   }
 
   async function stream(
     reply: FastifyReply,
-    { completion, conversation, includeUsage }: Asked,
+    { completion, account, conversation, includeUsage }: Asked,
     followed: AsyncIterable<Followed>,
   ): Promise<void> {
     const events = streams.open(reply);
     const send = (data: unknown) => events.send({ data });
     const text = createTextStream();
+    const place = { account, publicUrl };
     let end: { stop: StopReason; usage: Usage } | undefined;
     try {
       await send(chunkBody(completion, { role: 'assistant', content: '' }));
@@ -165,7 +178,8 @@ export async function registerOpenAi(app: FastifyInstance, parts: HttpParts): Pr
         if (status === 'failed') {
           await send(errorBody({ code: 'model_unavailable', detail: answer?.text ?? 'The run failed.' }));
         } else {
-          const rest = text.finish(answer?.text ?? '');
+          const links = answer ? fileLinks(replyBody(answer, place)) : '';
+          const rest = text.finish(answer?.text ?? '') + links;
           if (rest !== '') await send(chunkBody(completion, { content: rest }));
           await send(chunkBody(completion, {}, finishReason(end?.stop)));
           if (includeUsage)

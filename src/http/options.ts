@@ -3,6 +3,7 @@ import type { Config } from '../../config/schema.ts';
 import type { Accept, Channel } from '../ports/channel.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Logger } from '../ports/log.ts';
+import type { MediaStore } from '../ports/media.ts';
 import type { Storage } from '../ports/storage.ts';
 import type { ToolReport } from '../tools/index.ts';
 
@@ -12,6 +13,8 @@ export interface AppOptions {
   accept: Accept;
   /** Running channels by account; empty in a worker, which then serves health and metrics only. */
   channels: ReadonlyMap<string, Channel>;
+  /** Files of messages. */
+  media: MediaStore;
   /** For /v1/models, the default one first. */
   models: readonly { id: string }[];
   /** For /api/tools; absent: there are none. */

@@ -7,13 +7,15 @@ import { chatSchema, messageBodySchema, toChannelMessage } from '../../channels/
 import { conversationId } from '../domain/conversation.ts';
 import { AppError } from '../domain/errors.ts';
 import type { LoggedEvent } from '../ports/events.ts';
-import { acceptJson } from './body.ts';
+import { acceptFiles, acceptJson } from './body.ts';
+import { fileParams, keepFile, nameQuery, sendFile } from './files.ts';
 import { createRateLimiter } from './limits.ts';
 import type { HttpParts } from './parts.ts';
 import { clientSignal, lastEventId, streamEvents, type ServerEvent } from './sse.ts';
 import { createWebAccess, type WebAccess } from './web-access.ts';
 import { registerWebPage } from './web-page.ts';
 import { WEB_COOKIE, WEB_SESSION_SECONDS } from './web-session.ts';
+import { accountParams } from './webhook-access.ts';
 
 const BASE = '/web/:account/conversations/:chat';
 const conversationParams = z.object({ account: z.string(), chat: chatSchema });
@@ -36,6 +38,42 @@ export async function registerWeb(app: FastifyInstance, parts: HttpParts): Promi
     registerSession(scope, parts, access);
     registerConversations(scope, parts, access);
   });
+  await app.register(async (scope) => registerFiles(scope, parts, access));
+}
+
+/** Files of the conversations: shown or downloaded, and left for the next message. */
+function registerFiles(scope: FastifyInstance, parts: HttpParts, access: WebAccess): void {
+  const { options, messageLimit } = parts;
+  acceptFiles(scope, options.media.maxBytes);
+  const routes = scope.withTypeProvider<ZodTypeProvider>();
+  // Before the body is read.
+  scope.addHook('onRequest', async (request) => {
+    access.check(accountParams.parse(request.params).account, request);
+  });
+
+  routes.get(
+    '/web/:account/media/:ref',
+    { schema: { tags, summary: 'A file of a conversation', params: fileParams, querystring: nameQuery } },
+    (request, reply) => sendFile(reply, options.media, { ref: request.params.ref, name: request.query.name }),
+  );
+
+  routes.post(
+    '/web/:account/media',
+    {
+      schema: {
+        tags,
+        summary: 'Leave a file, as the body, for the next message',
+        params: accountParams,
+        querystring: nameQuery,
+      },
+    },
+    async (request, reply) => {
+      messageLimit.take(request.params.account);
+      reply.code(201).header('cache-control', 'no-store');
+      const type = request.headers['content-type'];
+      return keepFile(options.media, request.body, { type, name: request.query.name });
+    },
+  );
 }
 
 /** Which accounts there are and whether this browser may use them; and entering a key. */

@@ -7,7 +7,7 @@ import type { WebhookSettings } from '../../config/schema.ts';
 import { AppError } from '../domain/errors.ts';
 import { createGuard, type Guard } from '../net/guard.ts';
 import { bearerToken } from './auth.ts';
-import { acceptBytes, parseJson } from './body.ts';
+import { acceptBytes, acceptFiles, parseJson } from './body.ts';
 import type { HttpParts } from './parts.ts';
 
 export interface WebhookAccount {
@@ -20,10 +20,11 @@ export interface WebhookAccount {
 export const MESSAGES = '/webhook/:account';
 export const accountParams = z.object({ account: z.string() });
 
-/** Guards every route of the scope; returns how a route finds its account. */
+/** Guards every route of the scope; returns how a route finds its account. `bodies`: JSON, or files as they are. */
 export function guardWebhook(
   scope: FastifyInstance,
   { options, auth, messageLimit, now }: HttpParts,
+  bodies: 'json' | 'files' = 'json',
 ): (request: FastifyRequest) => WebhookAccount {
   const { config, channels } = options;
   const accounts = new Map<string, WebhookAccount>();
@@ -40,9 +41,11 @@ export function guardWebhook(
     return found;
   }
 
-  acceptBytes(scope, (request) =>
-    Math.min(config.server.body_limit_bytes, accountOf(request).settings.limits.body_bytes),
-  );
+  if (bodies === 'files') acceptFiles(scope, options.media.maxBytes);
+  else
+    acceptBytes(scope, (request) =>
+      Math.min(config.server.body_limit_bytes, accountOf(request).settings.limits.body_bytes),
+    );
 
   scope.addHook('onRequest', async (request) => {
     const account = accountOf(request);
@@ -66,8 +69,9 @@ export function guardWebhook(
       };
       verifySignature(keys, signed, bytes, now());
     }
-    if (request.method === 'POST' && request.routeOptions.url === MESSAGES) messageLimit.take(name);
-    request.body = bytes.length === 0 ? undefined : parseJson(bytes);
+    const counts = request.routeOptions.url === MESSAGES || bodies === 'files';
+    if (request.method === 'POST' && counts) messageLimit.take(name);
+    if (bodies === 'json') request.body = bytes.length === 0 ? undefined : parseJson(bytes);
   });
 
   return accountOf;

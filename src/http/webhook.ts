@@ -36,7 +36,8 @@ export async function registerWebhook(app: FastifyInstance, parts: HttpParts): P
   await app.register(async (scope) => {
     const accountOf = guardWebhook(scope, parts);
     const routes = scope.withTypeProvider<ZodTypeProvider>();
-    const { storage, log, state } = parts.options;
+    const { storage, log, state, config } = parts.options;
+    const publicUrl = config.server.public_url;
 
     routes.post(
       MESSAGES,
@@ -65,7 +66,7 @@ export async function registerWebhook(app: FastifyInstance, parts: HttpParts): P
         const known = await storage.index.find(account, id);
         const status = known && (await storage.reader.status(known.conversation, id));
         if (!status) throw new AppError('not_found', `There is no message "${id}".`);
-        const message = { id, conversation: known.conversation };
+        const message = { id, conversation: known.conversation, publicUrl };
         reply.header('cache-control', 'no-store');
         if (!wantsEvents(request)) return messageBody(message, status);
         await using follower = await follow({
@@ -106,7 +107,11 @@ export async function registerWebhook(app: FastifyInstance, parts: HttpParts): P
   ): Promise<MessageBody | FastifyReply> {
     const { options, intake, streams, closing } = parts;
     const { storage, log } = options;
-    const name = { id: message.id, conversation: parts.conversationOf(account, message) };
+    const name = {
+      id: message.id,
+      conversation: parts.conversationOf(account, message),
+      publicUrl: options.config.server.public_url,
+    };
     const events = wantsEvents(request);
     const seconds = events ? 0 : waitSeconds(request.headers.prefer);
     const append = () => intake(account, message, fingerprint(message));

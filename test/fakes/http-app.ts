@@ -1,5 +1,5 @@
 // The HTTP side on a real store and a real accept(), with a worker whose runs a test directs by the message's text:
-// "hold …" runs until release(), "fail …" ends as failed; everything else is answered "You said: …".
+// "hold …" runs until release(), "fail …" ends as failed, "file X" sends X.csv; everything else is answered "You said: …".
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,9 @@ import { createAccept } from '../../src/inbox/accept.ts';
 import { createCommands } from '../../src/inbox/commands.ts';
 import { isOneOf } from '../../src/inbox/ours.ts';
 import { deliveriesOf } from '../../src/lane/merge.ts';
+import { createMediaStore } from '../../src/media/index.ts';
 import type { Channel } from '../../src/ports/channel.ts';
+import type { MediaStore } from '../../src/ports/media.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { systemClock } from '../../src/system-clock.ts';
@@ -34,6 +36,7 @@ export interface HttpApp {
   /** Listening on a free port. */
   url: string;
   storage: Storage;
+  media: MediaStore;
   /** What was logged. */
   lines: LogLine[];
   /** Lets the runs that hold go on. */
@@ -67,6 +70,9 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     },
   });
   const { log, lines } = recordingLog();
+  const publicUrl = config.server.public_url;
+  const folder = join(dir, 'media');
+  const media = createMediaStore({ folder, maxBytes: 4_000_000, types: ['*'], denyTypes: [], now: Date.now });
   const real = await createSqliteStorage({
     file: join(dir, 'test.db'),
     dedupeHours: 48,
@@ -83,12 +89,13 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
   const channels = new Map<string, Channel>();
   for (const [account, settings] of Object.entries(config.channels)) {
     if (settings.type === 'webhook' && settings.enabled)
-      channels.set(account, createWebhookChannel({ account, settings, clock: systemClock, log }));
+      channels.set(account, createWebhookChannel({ account, settings, clock: systemClock, log, publicUrl }));
     if (settings.type === 'web' && settings.enabled) channels.set(account, createWebChannel({ account }));
   }
 
   const harness: Omit<HttpApp, 'app' | 'url'> = {
     storage,
+    media,
     lines,
     release() {
       release.resolve();
@@ -126,6 +133,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     storage,
     accept,
     channels,
+    media,
     models: [{ id: 'demo' }],
     metrics: { contentType: 'text/plain; version=0.0.4', render: async () => 'up 1\n' },
     log,
@@ -170,7 +178,17 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       : `You said: ${taken.map((message) => message.text).join(' | ')}`;
     const status = failed ? ('failed' as const) : ('done' as const);
     await publish({ type: 'message_update', delta: text.slice('You '.length) });
-    const reply = { text: cancelled ? 'Cancelled.' : text };
+    const files = taken.filter((message) => message.text.startsWith('file'));
+    const attachments = await Promise.all(
+      files.map(async ({ text: name }) => ({
+        type: 'file' as const,
+        ...(await media.put({ bytes: Buffer.from('a,b'), name: `${name.slice('file '.length)}.csv` })),
+      })),
+    );
+    const reply = {
+      text: cancelled ? 'Cancelled.' : text,
+      ...(attachments.length > 0 ? { attachments } : {}),
+    };
     const outcome = { status, reply };
     const committed = await real.store.commit(lease, {
       entries: taken.map((message) => ({
@@ -187,6 +205,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       type: 'agent_end',
       status,
       reply: reply.text,
+      ...(attachments.length > 0 ? { attachments } : {}),
       stop: cancelled ? 'aborted' : 'stop',
       usage: USAGE,
       turns: 1,

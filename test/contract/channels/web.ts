@@ -5,10 +5,10 @@ import { configSchema } from '../../../config/schema.ts';
 import { ACCOUNT, type ChannelParts, type ChannelRig } from '../suites/channel.ts';
 import { serve } from './webhook.ts';
 
-export async function webRig({ accept, storage, log }: ChannelParts): Promise<ChannelRig> {
+export async function webRig({ accept, media, storage, log }: ChannelParts): Promise<ChannelRig> {
   const channel = createWebChannel({ account: ACCOUNT });
   const config = configSchema.parse({ channels: { [ACCOUNT]: { type: 'web' } } });
-  const { app, url } = await serve({ accept, storage, log }, config, channel);
+  const { app, url } = await serve({ accept, media, storage, log }, config, channel);
   const direct = 'd'.repeat(32);
   const post = (chat: string, body: string) =>
     fetch(`${url}/web/${ACCOUNT}/conversations/${chat}/messages`, {
@@ -24,8 +24,8 @@ export async function webRig({ accept, storage, log }: ChannelParts): Promise<Ch
     async say({ id: name, chat, text }) {
       const id = createHash('sha256').update(name).digest('base64url');
       const response = await post(chat, JSON.stringify({ id, text }));
-      await response.text();
-      return { id, acknowledged: response.ok };
+      const { reply } = (await response.json()) as { reply?: string };
+      return { id, acknowledged: response.ok, ...(reply === undefined ? {} : { reply }) };
     },
     garbage: ['{', '[]', '{"id":7}', '\u0000'].map((body) => () => post(direct, body)),
     away: async () => {},

@@ -9,7 +9,7 @@ import { ACCOUNT, type ChannelParts, type ChannelRig } from '../suites/channel.t
 
 const KEY = 'the-api-key';
 
-export async function webhookRig({ accept, storage, log }: ChannelParts): Promise<ChannelRig> {
+export async function webhookRig({ accept, media, storage, log }: ChannelParts): Promise<ChannelRig> {
   const receiver = await startCallbackReceiver();
   const settings = { type: 'webhook', api_keys: [KEY], allow_private_callbacks: true };
   const config = configSchema.parse({ channels: { [ACCOUNT]: settings } });
@@ -19,7 +19,7 @@ export async function webhookRig({ accept, storage, log }: ChannelParts): Promis
     clock: systemClock,
     log,
   });
-  const { app, url } = await serve({ accept, storage, log }, config, channel);
+  const { app, url } = await serve({ accept, media, storage, log }, config, channel);
   const client = createWebhookClient(() => url, ACCOUNT, KEY);
   const post = (body: string) =>
     fetch(`${url}/webhook/${ACCOUNT}`, {
@@ -36,8 +36,8 @@ export async function webhookRig({ accept, storage, log }: ChannelParts): Promis
       const body = { sender: { id: sender }, group, mentioned, callback_url: receiver.url };
       const response = await client.post(text, { conversation: chat, id, body });
       // Not read, a connection would stay in use.
-      await response.text();
-      return { id, acknowledged: response.ok };
+      const { reply } = (await response.json()) as { reply?: { text: string } };
+      return { id, acknowledged: response.ok, ...(reply ? { reply: reply.text } : {}) };
     },
     garbage: ['{', '[]', '{"conversation":[],"text":7}', '\u0000'].map((body) => () => post(body)),
     sent: () =>
@@ -60,7 +60,7 @@ export async function webhookRig({ accept, storage, log }: ChannelParts): Promis
 
 /** The routes through which messages of an account come in. */
 export async function serve(
-  { accept, storage, log }: Pick<ChannelParts, 'accept' | 'storage' | 'log'>,
+  { accept, media, storage, log }: Pick<ChannelParts, 'accept' | 'media' | 'storage' | 'log'>,
   config: ReturnType<typeof configSchema.parse>,
   channel: ChannelRig['channel'],
 ) {
@@ -68,6 +68,7 @@ export async function serve(
     config,
     storage,
     accept,
+    media,
     channels: new Map([[ACCOUNT, channel]]),
     models: [],
     metrics: { contentType: 'text/plain', render: async () => '' },
