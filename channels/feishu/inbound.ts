@@ -50,11 +50,11 @@ export function createInbound(options: InboundOptions): EventHandlers {
       log.info({ account, message: message.id }, 'old message dropped: it is older than max_age_minutes');
       return;
     }
-    // Nothing is looked up or fetched for what people say to each other.
-    const wanted = message.mentioned === true;
+    // Nothing is fetched for what people say to each other; who says it is known for what the bot is told later.
+    const wanted = asks(message);
     const limit = AbortSignal.timeout(LOOKUP_MS);
     const [sender, quote, files] = await Promise.all([
-      senderOf(message, wanted ? limit : AbortSignal.abort()),
+      senderOf(message, wanted || settings.group.context_messages > 0 ? limit : AbortSignal.abort()),
       wanted && quoted !== undefined ? inTime(quoteOf(quoted), limit) : undefined,
       wanted && resources.length > 0 ? options.media.fetch(message.id, resources) : undefined,
     ]);
@@ -77,6 +77,16 @@ export function createInbound(options: InboundOptions): EventHandlers {
     } else if (accepted.status === 'queued') {
       await memory.remember(`message:${message.id}`, accepted.conversation);
     }
+  }
+
+  /** Likely to be let through by the gate, which decides. */
+  function asks({ mentioned, text }: ChannelMessage): boolean {
+    const { trigger, prefix } = settings.group;
+    return (
+      mentioned === true ||
+      trigger === 'always' ||
+      (trigger === 'prefix' && text.trimStart().startsWith(prefix))
+    );
   }
 
   async function recall(event: unknown): Promise<void> {

@@ -1,5 +1,6 @@
 // Who writes to the bot on Feishu, and what they mean: other bots, several apps, quotes, chains of replies; the same event again.
 import { describe, expect, test } from 'vitest';
+import { configSchema, type FeishuSettings } from '../../config/schema.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { bot, createMemory, delivery, never, startFeishu } from '../fakes/feishu-rig.ts';
 import {
@@ -13,6 +14,11 @@ import {
 import { png } from '../fakes/media.ts';
 
 const { later } = useCleanups();
+
+const groupSettings = (group: object): FeishuSettings['group'] => {
+  const { channels } = configSchema.parse({ channels: { team: { type: 'feishu', group } } });
+  return (channels['team'] as FeishuSettings).group;
+};
 
 /** A message of another bot in a group, as this app gets it. */
 const fromBot = (id: string) =>
@@ -106,6 +112,47 @@ describe('quotes', () => {
     expect(message).not.toHaveProperty('thread');
     await channel.deliver(delivery('this', { address: message?.replyTo?.address ?? {} }), never);
     expect(server.messages).toMatchObject([{ replyTo: 'om_2', inThread: false }]);
+  });
+});
+
+describe('groups', () => {
+  test.each([
+    { what: 'always', group: { trigger: 'always' }, text: 'look', full: true },
+    { what: 'a prefix', group: { trigger: 'prefix', prefix: 'bot,' }, text: 'bot, look', full: true },
+    { what: 'no prefix', group: { trigger: 'prefix', prefix: 'bot,' }, text: 'look', full: false },
+    { what: 'a mention that is not there', group: {}, text: 'look', full: false },
+  ] as const)('asked by $what: name, quote and files are fetched: $full', async ({ group, text, full }) => {
+    const { server, accepted, connect } = await startFeishu(later, {
+      settings: { group: groupSettings(group) },
+    });
+    server.names.set('ou_ada', 'Ada');
+    server.quotes.set('om_old', { text: 'the plan', sender: 'ou_bob' });
+    server.files.set('img_1', png());
+    await connect();
+    const content = {
+      title: '',
+      content: [
+        [
+          { tag: 'text', text },
+          { tag: 'img', image_key: 'img_1' },
+        ],
+      ],
+    };
+    await server.push(messageEvent({ group: true, type: 'post', content, parent: 'om_old', root: 'om_old' }));
+    const [message] = accepted;
+    expect(message?.sender.name).toBe(full ? 'Ada' : undefined);
+    expect(message?.text).toBe(full ? `> the plan\n\n${text}` : text);
+    expect(message?.attachments?.length ?? 0).toBe(full ? 1 : 0);
+  });
+
+  test('with context messages, those who only talk have names as well', async () => {
+    const { server, accepted, connect } = await startFeishu(later, {
+      settings: { group: groupSettings({ context_messages: 3 }) },
+    });
+    server.names.set('ou_ada', 'Ada');
+    await connect();
+    await server.push(messageEvent({ group: true, text: 'lunch at noon?' }));
+    expect(accepted[0]).toMatchObject({ sender: { id: 'ou_ada', name: 'Ada' }, mentioned: false });
   });
 });
 

@@ -61,11 +61,12 @@ export interface ChannelRig {
   /** After start(): resolves when messages can come in. */
   connected(): Promise<void>;
   /**
-   * The platform hands a message over. Resolves with its id there, and whether the platform may forget it now; not
+   * The platform hands a message over. Resolves with its id there, what it is answered at once where no message is sent for
+   * that, and whether the platform may forget it now; not
    * acknowledged, it comes again: by itself, or when it is said again. Where the platform knows no acknowledgement, the
    * adapter itself has to keep the message until it could be taken.
    */
-  say(message: Said): Promise<{ id: string; acknowledged: boolean }>;
+  say(message: Said): Promise<{ id: string; acknowledged: boolean; reply?: string }>;
   /** The bot's own message comes back from the platform. Absent: it never does. */
   echo?(message: Said): Promise<void>;
   /** What comes in and is no message. Each resolves when the channel has seen it. Empty: nothing but messages can come. */
@@ -227,6 +228,20 @@ export function describeChannel(name: string, makeRig: MakeRig): void {
         [ids.ada, 'from Ada'],
         [ids.bob, 'from Bob'],
       ]);
+    });
+
+    it('answers a command at once, and once', async () => {
+      const { appended, connect, direct, say, sent } = await setUp();
+      await connect();
+      const { acknowledged, reply } = await say(direct('/help'));
+      expect(acknowledged).toBe(true);
+      if (reply === undefined) await vi.waitFor(() => expect(sent?.().at(-1)?.text).toContain('/new'));
+      else expect(reply).toContain('/new');
+      const answers = sent?.().length;
+      expect((await say(direct('/help'))).acknowledged).toBe(true);
+      const keys = sent?.().map(({ key }) => key);
+      if (sent && sent().length > (answers ?? 0)) expect(new Set(keys).size).toBe(1);
+      expect(appended).toEqual([]);
     });
 
     it('skips what the bot itself has said', async (context) => {
