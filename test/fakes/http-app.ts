@@ -119,6 +119,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       models: ['demo'],
       timeZone: () => config.limits.time_zone,
       clock: systemClock,
+      log,
     }),
     draining: () => false,
     overload: openDoor,
@@ -126,7 +127,6 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     clock: systemClock,
     log,
     count: () => {},
-      log,
   });
   const appOptions: AppOptions = {
     config,
