@@ -12,6 +12,8 @@ import { emit, type Run } from './run.ts';
 export interface End {
   status: 'done' | 'failed';
   stop: StopReason;
+  /** Why it failed, for the operator. */
+  error?: string;
 }
 
 type FailedReply = Extract<ModelReply, { type: 'failed' }>;
@@ -20,25 +22,29 @@ export interface Apology {
   key: SentenceKey;
   stop: StopReason;
   parameters?: Record<string, string>;
+  /** For the operator; default: the sentence's name. */
+  error?: string;
   /** What had arrived of the assistant's message when it failed; its message_start is out. */
   partial?: readonly ReplyBlock[];
   model?: string;
 }
 
 /** The sentence goes to the user and into the history, after what had arrived. */
-export function apologise(run: Run, { key, stop, parameters, partial, model }: Apology): End {
+export function apologise(run: Run, { key, stop, parameters, error = key, partial, model }: Apology): End {
   const { language, settings } = run.options;
   const custom = key === 'empty_reply' ? settings.empty_reply_text : '';
   const text = custom === '' ? sentence(key, language, parameters) : custom;
   emit(run, { type: 'error', code: key, message: text });
   run.finals.push(conclude(run, text, { stop, partial, model }));
-  return { status: 'failed', stop };
+  return { status: 'failed', stop, error };
 }
 
 export function failed(run: Run, reply: FailedReply): End {
   const { error, content, model } = reply;
   run.options.log.warn({ model, ...error }, 'the model call failed; the user is told');
-  return apologise(run, { key: keyOf(error), stop: 'error', partial: content, model });
+  const key = keyOf(error);
+  const why = error ? `${key}: ${error.message}` : key;
+  return apologise(run, { key, stop: 'error', error: why, partial: content, model });
 }
 
 function keyOf(error: ModelError | undefined): SentenceKey {

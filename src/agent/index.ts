@@ -62,7 +62,7 @@ async function conduct(run: Run): Promise<AgentResult> {
   return outcome(run, end);
 }
 
-function outcome(run: Run, { status, stop }: End): AgentResult {
+function outcome(run: Run, { status, stop, error }: End): AgentResult {
   const { context, options, transcript, usage } = run;
   const reply = run.finals.filter((text) => text !== '').join('\n\n');
   const files = attachmentsIn(transcript.entries);
@@ -78,6 +78,7 @@ function outcome(run: Run, { status, stop }: End): AgentResult {
     stop,
     usage,
     turns: run.turn,
+    ...(error === undefined ? {} : { error }),
     ...(context.kept ? { context: contextOf(options.contextFrom ?? 0, context.kept) } : {}),
   };
 }

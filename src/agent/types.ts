@@ -97,6 +97,8 @@ export interface AgentResult {
   attachments?: Attachment[];
   /** `failed`: the reply is, or ends with, a sentence that says what went wrong. */
   status: 'done' | 'failed';
+  /** Why it failed, for the operator; no secrets. */
+  error?: string;
   stop: StopReason;
   usage: Usage;
   turns: number;

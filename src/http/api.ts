@@ -9,7 +9,7 @@ import type { Channel, ChannelStatus } from '../ports/channel.ts';
 import type { HttpParts } from './parts.ts';
 
 const tags = ['management'];
-const pageQuery = z.object({
+export const pageQuery = z.object({
   cursor: z.string().min(1).optional(),
   limit: z.coerce.number().int().min(1).max(200).default(50),
 });
@@ -135,7 +135,7 @@ export async function registerApi(app: FastifyInstance, { options, auth }: HttpP
   );
 }
 
-function pageOf({ cursor, limit }: z.output<typeof pageQuery>): { cursor?: string; limit: number } {
+export function pageOf({ cursor, limit }: z.output<typeof pageQuery>): { cursor?: string; limit: number } {
   return { limit, ...(cursor === undefined ? {} : { cursor }) };
 }
 

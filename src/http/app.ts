@@ -10,6 +10,7 @@ import { acceptJson } from './body.ts';
 import { registerConsole } from './console.ts';
 import { registerDocs } from './docs.ts';
 import { registerEvents } from './events.ts';
+import { registerFailed } from './failed.ts';
 import { registerHealth } from './health.ts';
 import { createIntake } from './intake.ts';
 import { createRateLimiter } from './limits.ts';
@@ -62,6 +63,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerWeb(app, parts);
   await registerOpenAi(app, parts);
   await registerApi(app, parts);
+  await registerFailed(app, parts);
   await registerPairings(app, parts);
   await registerConsole(app, parts);
   addMethods();

@@ -2,6 +2,7 @@
 // ('cancel', 'lost', 'drain'); the run itself is run.ts. Exclusive because of the lease, not because of the queue.
 import type { Config } from '../../config/schema.ts';
 import { accountOf } from '../domain/conversation.ts';
+import { AppError } from '../domain/errors.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { RunControl } from '../ports/control.ts';
 import type { LaneHandler, LaneOutcome } from '../ports/lanes.ts';
@@ -31,12 +32,22 @@ export interface Lane {
   close(): void;
 }
 
+/** Runs whose last error is remembered. */
+const MAX_ERRORS = 100;
 /** While processes of two releases run side by side, one of the later takes it at one of these. */
 const NEWER_RETRY_MS = 5_000;
 
 export function createLane(options: LaneOptions): Lane {
   const { store, clock } = options;
   const active = createActiveRuns(options.control);
+  /** What ended the newest attempt of a run here, by run id. */
+  const errors = new Map<string, string>();
+
+  function remember(run: string, error: unknown): void {
+    errors.delete(run);
+    errors.set(run, error instanceof AppError ? `${error.code}: ${error.message}` : nameOf(error));
+    for (const [oldest] of errors) if (errors.size > MAX_ERRORS) errors.delete(oldest);
+  }
 
   const handler: LaneHandler = async (conversation, signal) => {
     const run = active.enter(conversation);
@@ -78,7 +89,9 @@ export function createLane(options: LaneOptions): Lane {
     const stopHeartbeat = startHeartbeat({ store, lease, leaseMs, controller, log });
     let end: RunEnd = 'error';
     try {
-      const outcome = await options.run({ lease, snapshot, run, config, account, log });
+      const lastError = errors.get(lease.run);
+      const outcome = await options.run({ lease, snapshot, run, config, account, lastError, log });
+      errors.delete(lease.run);
       end = outcome === 'lost' ? 'lost' : 'committed';
       return outcome === 'lost' ? 'more' : outcome;
     } catch (error) {
@@ -94,6 +107,7 @@ export function createLane(options: LaneOptions): Lane {
         log.warn({}, 'run stopped: its lease was lost');
         return 'more';
       }
+      remember(lease.run, error);
       // Anything else (storage away) leaves the lease to end by itself; the queue comes back after a back-off.
       throw error;
     } finally {
@@ -113,3 +127,6 @@ function debounceMs(snapshot: Snapshot, debounce: number, now: number): number {
   const latestAt = snapshot.inbox[0]!.at + 10 * debounce;
   return Math.max(0, Math.min(quietAt, latestAt, now + debounce) - now);
 }
+
+/** A message of an error that isn't ours may hold anything: the log has it. */
+const nameOf = (error: unknown): string => (error instanceof Error ? error.name : typeof error);

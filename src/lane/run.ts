@@ -64,6 +64,8 @@ export interface Claimed {
   run: ActiveRun;
   config: Config;
   account: string;
+  /** What ended the attempt before this one, if that was here and said so. */
+  lastError: string | undefined;
   log: Logger;
 }
 
@@ -112,7 +114,7 @@ export function createRun(options: RunOptions): Run {
     }
   }
 
-  return async ({ lease, snapshot, run, config, account, log }) => {
+  return async ({ lease, snapshot, run, config, account, lastError, log }) => {
     const { store, clock } = options;
     const { conversation } = lease;
     const taken = new Map(snapshot.inbox.map((message) => [message.id, message]));
@@ -185,7 +187,7 @@ export function createRun(options: RunOptions): Run {
     const givenUp = snapshot.attempt > config.workers.max_attempts;
     if (givenUp) log.error({ attempt: snapshot.attempt }, 'run given up: no attempt reached its end');
     const refuse = (code: 'given_up' | LimitReached) =>
-      unanswered(lease, snapshot, code, sentence(code, language), emit);
+      unanswered(lease, snapshot, { code, lastError }, sentence(code, language), emit);
     const spenders = [spenderOf(account, newest.sender.id), spendingOf(conversation)] as const;
     let result: AgentResult;
     if (givenUp) {
@@ -199,9 +201,9 @@ export function createRun(options: RunOptions): Run {
       result = limit ? refuse(limit) : await answer(preference);
     }
 
-    const { attachments } = result;
+    const { status, error, attachments } = result;
     const reply = { text: result.reply, ...(attachments ? { attachments } : {}) };
-    const outcome = { status: result.status, reply };
+    const outcome = { status, reply, ...(error === undefined ? {} : { error }) };
     const merge: Merge = {
       entries: historyEntries(result, lease.run, taken),
       deliveries: deliveriesOf(lease.run, [...taken.values()], outcome, clock.now()),
@@ -223,7 +225,7 @@ export function createRun(options: RunOptions): Run {
       merge.deliveries.length > 0 ? wakeDeliveries(conversation, log) : undefined,
       result.turns > 0 ? count(spenders, result.usage, config.limits, log) : undefined,
     ]);
-    const { status, stop, turns, usage } = result;
+    const { stop, turns, usage } = result;
     log.info({ status, stop, turns, ...usage }, 'run committed');
     return committed.more ? 'more' : 'idle';
   };
@@ -272,11 +274,14 @@ function historyEntries(
   });
 }
 
+const givenUpBecause = (attempts: number, lastError = 'the process that ran it ended, or lost it'): string =>
+  `given_up: ${attempts} attempts came to no end; the last one: ${lastError}`;
+
 /** Answered with a fixed sentence, without running: its process died at every attempt, or a limit is reached. */
 function unanswered(
   lease: Lease,
   snapshot: Snapshot,
-  code: string,
+  { code, lastError }: { code: string; lastError: string | undefined },
   reply: string,
   emit: (event: RunEvent) => void,
 ): AgentResult {
@@ -294,6 +299,7 @@ function unanswered(
     ],
     reply,
     status: 'failed',
+    error: code === 'given_up' ? givenUpBecause(snapshot.attempt - 1, lastError) : code,
     stop: 'error',
     usage: { input: 0, output: 0, cached: 0 },
     turns: 0,

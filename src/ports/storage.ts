@@ -4,6 +4,7 @@ import type { ConversationStore } from './store.ts';
 import type { ConversationReader } from './reader.ts';
 import type { Outbox } from './outbox.ts';
 import type { LaneQueue } from './lanes.ts';
+import type { FailedMessages } from './failed.ts';
 import type { RunEventLog } from './events.ts';
 import type { RunControl } from './control.ts';
 import type { MessageIndex } from './message-index.ts';
@@ -17,6 +18,7 @@ export interface Storage {
   store: ConversationStore;
   reader: ConversationReader;
   outbox: Outbox;
+  failed: FailedMessages;
   index: MessageIndex;
   notes: ContextNotes;
   people: People;

@@ -62,8 +62,11 @@ export interface Merge {
   entries: HistoryEntry[];
   /** Put into the outbox in this order. */
   deliveries: Delivery[];
-  /** Becomes the status of every message the run took. */
-  outcome: { status: 'done' | 'failed'; reply: Reply };
+  /**
+   * Becomes the status of every message the run took. Those that failed are kept with `error`, for the operator
+   * (FailedMessages).
+   */
+  outcome: { status: 'done' | 'failed'; reply: Reply; error?: string };
   /** Moves the context index and replaces the summary; the history itself is never rewritten. */
   context?: { from: number; summary?: string };
   /** Added to the conversation's totals. */

@@ -133,6 +133,18 @@ test('strangers are let in or refused, and taken back', async () => {
   expect(await http.storage.people.list()).toEqual([]);
 });
 
+test('a message whose run failed is shown with its error, and asked again', async () => {
+  const page = await open();
+  await say('fail once <b>please</b>');
+  await signIn(page);
+  await page.getByText('model_failed: no route').waitFor();
+  await page.getByText('fail once <b>please</b>').waitFor();
+  await page.getByRole('button', { name: 'Ask again' }).click();
+  await page.getByText('model_failed: no route').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'webhook:c1' }).click();
+  await vi.waitFor(() => expect(http.runs).toBe(2));
+});
+
 test('speaks Chinese to a Chinese browser, and the other language on request', async () => {
   const page = await open('zh-CN');
   await page.getByText('管理令牌', { exact: true }).waitFor();

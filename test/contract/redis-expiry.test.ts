@@ -70,6 +70,28 @@ describe('Redis storage forgets', () => {
     expect(await admin.exists(seen, seenOrder)).toBe(0);
   });
 
+  it('failed messages after the dedupe window, each in its time', async () => {
+    const windowMs = 400;
+    const { store, failed } = await open({ dedupeHours: windowMs / HOUR_MS });
+    const fail = async (id: string) => {
+      await store.append(inbound('acct:a', id));
+      const { lease } = await claimed(store, 'acct:a', `run-${id}`);
+      await store.commit(lease, merge({ outcome: { status: 'failed', reply: { text: '' }, error: 'e' } }));
+    };
+    await fail('m1');
+    const ids = async () => (await failed.list({ limit: 1_000 })).items.map(({ id }) => id);
+    expect(await ids()).toEqual(['m1']);
+    // Others keep the keys alive; m1 goes all the same.
+    let others = 0;
+    await vi.waitFor(async () => {
+      await fail(`other${(others += 1)}`);
+      expect(await ids()).not.toContain('m1');
+    }, PATIENCE);
+    expect(await ids()).toContain(`other${others}`);
+    const { failed: records, failedAt } = conversationKeys('acct:a');
+    await vi.waitFor(async () => expect(await admin.exists(records, failedAt)).toBe(0), PATIENCE);
+  });
+
   it('no history unless told to', async () => {
     const storage = await open({});
     await answer(storage, 'acct:a', 'm1');

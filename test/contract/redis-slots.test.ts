@@ -88,7 +88,12 @@ describe('the scripts of the Redis storage', () => {
     await store.commit(second.lease, merge());
     const third = await claimed(store, conversation, 'r3');
     await store.reset(conversation);
-    await store.commit(third.lease, merge());
+    await store.commit(
+      third.lease,
+      merge({ outcome: { status: 'failed', reply: { text: '' }, error: 'e' } }),
+    );
+    await storage.failed.retry(conversation, 'm3');
+    await storage.failed.retry(conversation, 'm3');
 
     await reader.history(conversation, { limit: 5 });
     await reader.state(conversation);

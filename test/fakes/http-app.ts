@@ -1,5 +1,6 @@
 // The HTTP side on a real store and a real accept(), with a worker whose runs a test directs by the message's text:
-// "hold …" runs until release(), "fail …" ends as failed, "file X" sends X.csv; everything else is answered "You said: …".
+// "hold …" runs until release(), "fail …" ends as failed, "fail once …" the first time, "file X" sends X.csv; everything else
+// is answered "You said: …".
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -144,6 +145,9 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
   const app = await createApp(appOptions);
   const url = await app.listen({ host: '127.0.0.1', port: 0 });
 
+  /** Ids of messages that were run before. */
+  const ranBefore = new Set<string>();
+
   async function run(conversation: string, signal: AbortSignal): Promise<'more' | 'idle'> {
     const claim = await real.store.claim(conversation, { run: randomUUID(), leaseMs: 60_000, limit: 20 });
     if (claim.status !== 'claimed') return 'idle';
@@ -172,7 +176,10 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       taken.push(...joined);
       if (joined.length > 0) await publish({ type: 'steered', messages: joined.map(({ id }) => id) });
     }
-    const failed = taken.some(({ text }) => text.startsWith('fail'));
+    const failed = taken.some(
+      ({ id, text }) => text.startsWith('fail') && !(text.startsWith('fail once') && ranBefore.has(id)),
+    );
+    for (const { id } of taken) ranBefore.add(id);
     const text = failed
       ? 'Sorry, that failed.'
       : `You said: ${taken.map((message) => message.text).join(' | ')}`;
@@ -189,7 +196,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       text: cancelled ? 'Cancelled.' : text,
       ...(attachments.length > 0 ? { attachments } : {}),
     };
-    const outcome = { status, reply };
+    const outcome = { status, reply, ...(failed ? { error: 'model_failed: no route' } : {}) };
     const committed = await real.store.commit(lease, {
       entries: taken.map((message) => ({
         role: 'user' as const,

@@ -53,4 +53,17 @@ test.each(['sqlite', 'redis'] as const)('on %s', async (backend) => {
   const { messages, pending } = await readConversation(url, 'webhook:c1', ADMIN_TOKEN);
   expect(pending).toBe(0);
   expect(messages.flatMap(({ id }) => id ?? [])).toEqual(['poison', 'next']);
+  // Put aside with its error, for an operator to look at and to ask again.
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const failed = (await (await fetch(`${url}/api/messages?state=failed`, { headers })).json()) as {
+    items: unknown[];
+  };
+  expect(failed.items).toMatchObject([
+    {
+      id: 'poison',
+      conversation: 'webhook:c1',
+      text: 'use:crash',
+      error: expect.stringMatching(`^given_up: ${MAX_ATTEMPTS} attempts`),
+    },
+  ]);
 });

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Storage } from '../../src/ports/storage.ts';
+import { createArrivals } from '../../src/storage/sqlite/arrivals.ts';
 import { createSignals } from '../../src/storage/sqlite/control.ts';
 import { createConversations } from '../../src/storage/sqlite/conversations.ts';
 import { openDatabase } from '../../src/storage/sqlite/database.ts';
@@ -103,7 +104,9 @@ describe('the embedded store, when things go wrong', () => {
     const db = openDatabase({ file });
     try {
       const conversations = createConversations(db);
-      const store = createStore(db, conversations, createSignals(silentLog));
+      const signals = createSignals(silentLog);
+      const arrivals = createArrivals(db, conversations, signals);
+      const store = createStore(db, conversations, arrivals, signals);
       const reader = createReader(db, conversations);
       const limit = (pages: number) =>
         db.prepare<{ max_page_count: number }>(`PRAGMA max_page_count = ${pages}`).get();

@@ -3,6 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createArrivals } from '../../src/storage/sqlite/arrivals.ts';
+import { createFailed } from '../../src/storage/sqlite/failed.ts';
 import { createSignals } from '../../src/storage/sqlite/control.ts';
 import { createConversations } from '../../src/storage/sqlite/conversations.ts';
 import { openDatabase } from '../../src/storage/sqlite/database.ts';
@@ -43,8 +45,11 @@ describe('maintenance of the embedded store', () => {
 
   const parts = () => {
     const conversations = createConversations(db);
+    const signals = createSignals(silentLog);
+    const arrivals = createArrivals(db, conversations, signals);
     return {
-      store: createStore(db, conversations, createSignals(silentLog)),
+      store: createStore(db, conversations, arrivals, signals),
+      failed: createFailed(db, conversations, arrivals),
       reader: createReader(db, conversations),
       outbox: createOutbox(db, conversations),
       index: createMessageIndex(db),
@@ -112,6 +117,22 @@ describe('maintenance of the embedded store', () => {
     expect(await store.append(inbound('acct:waits', 'm0'))).toEqual({ duplicate: true });
     expect(await store.append(inbound('acct:a', 'm3'))).toEqual({ duplicate: false });
     expect((await reader.history('acct:a', { limit: 100 })).items).toHaveLength(50);
+  });
+
+  it('forgets failed messages beyond the dedupe window', async () => {
+    const { store, failed } = parts();
+    const fail = async (n: number) => {
+      await store.append(inbound('acct:a', `m${n}`));
+      const { lease } = await claimed(store, 'acct:a', `r${n}`);
+      await store.commit(lease, merge({ outcome: { status: 'failed', reply: { text: '' }, error: 'e' } }));
+    };
+    for (let n = 0; n < 25; n += 1) await fail(n);
+    await maintain({ dedupeMs: 3_600_000 }).run();
+    expect((await failed.list({ limit: 100 })).items).toHaveLength(25);
+    await later();
+    await maintain({}).run();
+    expect(await failed.list({ limit: 100 })).toEqual({ items: [] });
+    expect(await failed.retry('acct:a', 'm3')).toBe(false);
   });
 
   it('deletes histories that were reset, and no other', async () => {

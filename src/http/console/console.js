@@ -2,7 +2,7 @@
 // The operator's page: signs in, reads the management API, shows it, and does what its buttons say.
 import { pairingsView } from './pairings.js';
 import { language, switchLanguage, t } from './strings.js';
-import { channelsView, conversationsView, conversationView, deliveriesView, h } from './view.js';
+import { channelsView, conversationsView, conversationView, deliveriesView, failedView, h } from './view.js';
 
 const REFRESH_MS = 10_000;
 const main = byId('main');
@@ -66,9 +66,10 @@ async function refresh() {
 }
 
 async function showOverview() {
-  const [channels, deliveries, conversations, pairings] = await Promise.all([
+  const [channels, deliveries, failed, conversations, pairings] = await Promise.all([
     call('/api/channels'),
     call('/api/deliveries?state=parked&limit=200'),
+    call('/api/messages?state=failed&limit=200'),
     call(`/api/conversations?limit=${limit}`),
     call('/api/pairings'),
   ]);
@@ -84,6 +85,15 @@ async function showOverview() {
     deliveriesView(
       deliveries,
       (id) => void run(() => post(`/api/deliveries/${encodeURIComponent(id)}/retry`)),
+    ),
+    failedView(
+      failed,
+      (conversation, id) =>
+        void run(() =>
+          post(
+            `/api/conversations/${encodeURIComponent(conversation)}/messages/${encodeURIComponent(id)}/retry`,
+          ),
+        ),
     ),
     conversationsView(conversations, (id) => void go(id), moreIf(conversations.cursor)),
   );

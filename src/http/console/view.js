@@ -66,6 +66,25 @@ export function deliveriesView({ items }, retry) {
 }
 
 /**
+ * @param {{ items: { id: string, conversation: string, text: string, error: string, at: number }[] }} messages
+ * @param {(conversation: string, id: string) => void} ask
+ */
+export function failedView({ items }, ask) {
+  const rows = items.map(({ id, conversation, text, error, at }) =>
+    h(
+      'li',
+      {},
+      h('span', { className: 'name' }, conversation),
+      when(at),
+      h('span', {}, text.length > 80 ? `${text.slice(0, 80)}…` : text),
+      h('span', { className: 'bad' }, error),
+      h('button', { type: 'button', onclick: () => ask(conversation, id) }, t('ask_again')),
+    ),
+  );
+  return section(t('failed_messages'), rows);
+}
+
+/**
  * @param {{ items: { id: string, at: number }[], cursor?: string }} conversations
  * @param {(id: string) => void} show
  * @param {(() => void) | undefined} more

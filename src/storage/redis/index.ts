@@ -9,6 +9,7 @@ import { createConnections } from './connection.ts';
 import { createControl } from './control.ts';
 import { createEventLog } from './events.ts';
 import { createLanes } from './lanes.ts';
+import { createFailed } from './failed.ts';
 import { createMessageIndex } from './message-index.ts';
 import { createOperate, type RedisContext } from './operations.ts';
 import { channelsOf } from './keys.ts';
@@ -75,6 +76,7 @@ export async function createRedisStorage(options: RedisStorageOptions): Promise<
     store: createStore(context, { dedupeMs, historyTtlMs }),
     reader: createReader(context),
     outbox: createOutbox(context),
+    failed: createFailed(context, { dedupeMs }),
     index: createMessageIndex(context, { dedupeMs }),
     notes: createNotes(context, { dedupeMs }),
     people: createPeople(context),

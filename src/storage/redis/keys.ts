@@ -34,6 +34,10 @@ export interface ShardKeys {
   parked: string;
   /** Sorted set: delivery ids by the time they were parked. */
   parkedAt: string;
+  /** Hash: `<conversation name>\n<message name>` → record of a failed message. */
+  failed: string;
+  /** Sorted set: its fields by the time of the failure. */
+  failedAt: string;
 }
 
 export interface ConversationKeys extends ShardKeys {
@@ -80,6 +84,8 @@ export function shardKeys(shard: number): ShardKeys {
     activity: `${prefix}activity`,
     parked: `${prefix}parked`,
     parkedAt: `${prefix}parked-at`,
+    failed: `${prefix}failed`,
+    failedAt: `${prefix}failed-at`,
   };
 }
 

@@ -11,7 +11,12 @@ export interface Member {
 /** Up to `limit` members of all shards by score, `cursor` being the last member of the page before. */
 export async function pageByScore(
   { call }: Connections,
-  options: { set: 'activity' | 'parkedAt'; newestFirst: boolean; cursor?: string; limit: number },
+  options: {
+    set: 'activity' | 'parkedAt' | 'failedAt';
+    newestFirst: boolean;
+    cursor?: string;
+    limit: number;
+  },
 ): Promise<{ members: Member[]; cursor?: string }> {
   const { set, newestFirst, limit } = options;
   const after = options.cursor === undefined ? undefined : parseCursor(options.cursor);

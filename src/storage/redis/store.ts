@@ -94,7 +94,19 @@ export function createStore({ operate, channels }: RedisContext, options: StoreO
       const status = { state: outcome.status, reply: outcome.reply, run: lease.run };
       const reply = await operate(
         'commit',
-        [k.meta, k.inbox, k.history, k.journal, k.seen, k.pending, k.outbox, k.outboxes, k.activity],
+        [
+          k.meta,
+          k.inbox,
+          k.history,
+          k.journal,
+          k.seen,
+          k.pending,
+          k.outbox,
+          k.outboxes,
+          k.activity,
+          k.failed,
+          k.failedAt,
+        ],
         [
           lease.epoch,
           lease.generation,
@@ -106,6 +118,9 @@ export function createStore({ operate, channels }: RedisContext, options: StoreO
           context?.from ?? '',
           context?.summary ?? '',
           historyTtlMs,
+          JSON.stringify(lease.run),
+          outcome.status === 'failed' ? JSON.stringify(outcome.error ?? '') : '',
+          dedupeMs,
           entries.length,
           ...entries.map((entry) => JSON.stringify(entry)),
           ...deliveries.map((delivery) => entryOf(nameOf(delivery.id), delivery)),

@@ -3,11 +3,13 @@
 import type { Logger } from '../../ports/log.ts';
 import type { Storage } from '../../ports/storage.ts';
 import { createChannelStates } from './channel-state.ts';
+import { createArrivals } from './arrivals.ts';
 import { createControl, createSignals } from './control.ts';
 import { createConversations } from './conversations.ts';
 import { openDatabase } from './database.ts';
 import { createLocalEvents } from './events.ts';
 import type { EventLogOptions } from './events.ts';
+import { createFailed } from './failed.ts';
 import { createLocalLanes } from './lanes.ts';
 import { createMaintenance } from './maintenance.ts';
 import { createMessageIndex } from './message-index.ts';
@@ -40,6 +42,7 @@ export async function createSqliteStorage(options: SqliteStorageOptions): Promis
   const db = openDatabase({ file, ...(lockWaitMs !== undefined && { lockWaitMs }) });
   const conversations = createConversations(db);
   const signals = createSignals(log);
+  const arrivals = createArrivals(db, conversations, signals);
   const events = createLocalEvents(options.events);
   const lanes = createLocalLanes({ log });
   const deliveries = createLocalLanes({ log });
@@ -53,9 +56,10 @@ export async function createSqliteStorage(options: SqliteStorageOptions): Promis
 
   return {
     kind: 'sqlite',
-    store: createStore(db, conversations, signals),
+    store: createStore(db, conversations, arrivals, signals),
     reader: createReader(db, conversations),
     outbox: createOutbox(db, conversations),
+    failed: createFailed(db, conversations, arrivals),
     index: createMessageIndex(db),
     notes: createNotes(db),
     people: createPeople(db),

@@ -48,6 +48,9 @@ export function createMaintenance({
          OR EXISTS (SELECT 1 FROM outbox WHERE parked IN (0, 1) AND conversation = ?1) AS found`,
   );
   const discard = db.prepare('INSERT OR IGNORE INTO garbage (conversation, generation) VALUES (?, ?)');
+  const deleteFailed = db.prepare(
+    'DELETE FROM failed WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM failed ORDER BY seq LIMIT ?) WHERE at < ?)',
+  );
   const deleteNotes = db.prepare(
     'DELETE FROM notes WHERE seq IN (SELECT seq FROM (SELECT seq, at FROM notes ORDER BY seq LIMIT ?) WHERE at < ?)',
   );
@@ -83,6 +86,10 @@ export function createMaintenance({
     return () => deleteIndexed.run(stepRows, before).changes === stepRows;
   };
 
+  const failed = (before: number): Step => {
+    return () => deleteFailed.run(stepRows, before).changes === stepRows;
+  };
+
   const notes = (before: number): Step => {
     return () => deleteNotes.run(stepRows, before).changes === stepRows;
   };
@@ -115,7 +122,7 @@ export function createMaintenance({
 
   async function run(): Promise<void> {
     const now = Date.now();
-    const steps: Step[] = [messages(now - dedupeMs), indexed(now - dedupeMs), notes(now - dedupeMs)];
+    const steps: Step[] = [messages, failed, indexed, notes].map((of) => of(now - dedupeMs));
     // Never before its statuses: they are found through the conversation.
     if (historyTtlMs > 0) steps.push(conversations(now - Math.max(historyTtlMs, dedupeMs)));
     steps.push(entries);

@@ -6,6 +6,7 @@ import type { InboundMessage } from '../../domain/inbound.ts';
 import { joins } from '../../domain/inbound.ts';
 import type { ConversationStore, JournalEntry, Lease, Merge, Snapshot } from '../../ports/store.ts';
 import { readJoining, readSnapshot } from '../formats.ts';
+import type { Arrivals } from './arrivals.ts';
 import type { Signals } from './control.ts';
 import type { ConversationRow, Conversations } from './conversations.ts';
 import type { Database } from './database.ts';
@@ -24,15 +25,15 @@ const bodiesOf = (rows: readonly Body[]): string[] => rows.map(({ body }) => bod
 const mustOutliveThePower = (entry: JournalEntry): boolean =>
   entry.kind === 'tool_start' && entry.idempotent !== true;
 
-export function createStore(db: Database, conversations: Conversations, signals: Signals): ConversationStore {
+export function createStore(
+  db: Database,
+  conversations: Conversations,
+  arrivals: Arrivals,
+  signals: Signals,
+): ConversationStore {
   const { find, ensure, heldForMs, leaseFor } = conversations;
 
-  const insertMessage = db.prepare(
-    'INSERT INTO messages (conversation, id, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
-  );
   const known = db.prepare<{ seq: number }>('SELECT seq FROM messages WHERE conversation = ? AND id = ?');
-  const insertInbox = db.prepare('INSERT INTO inbox (conversation, seq, body) VALUES (?, ?, ?)');
-  const arrive = db.prepare('UPDATE conversations SET active_at = ?, waiting = waiting + 1 WHERE key = ?');
   const waiting = db.prepare<InboxRow>(
     'SELECT seq, body FROM inbox WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?',
   );
@@ -71,6 +72,11 @@ export function createStore(db: Database, conversations: Conversations, signals:
   const answer = db.prepare(
     `UPDATE messages SET outcome = ?, run = ?, reply = ?
        WHERE seq IN (SELECT seq FROM inbox WHERE conversation = ? AND seq <= ?)`,
+  );
+  const keepFailed = db.prepare(
+    `INSERT OR REPLACE INTO failed (conversation, id, at, run, error, body)
+       SELECT inbox.conversation, messages.id, ?, ?, ?, inbox.body FROM inbox JOIN messages ON messages.seq = inbox.seq
+       WHERE inbox.conversation = ? AND inbox.seq <= ? ORDER BY inbox.seq`,
   );
   const consume = db.prepare('DELETE FROM inbox WHERE conversation = ? AND seq <= ?');
   const insertDelivery = db.prepare('INSERT INTO outbox (conversation, id, body) VALUES (?, ?, ?)');
@@ -134,20 +140,16 @@ export function createStore(db: Database, conversations: Conversations, signals:
 
   return {
     async append(message, { maxWaiting = 0 } = {}) {
-      const { run, ...result } = await db.write(() => {
-        const at = Date.now();
-        const { key, row } = ensure(message.conversation, at);
-        if (maxWaiting > 0 && row !== undefined && row.waiting >= maxWaiting && !known.get(key, message.id))
-          return { duplicate: false, full: true as const };
-        const { changes, id: seq } = insertMessage.run(key, message.id, at);
-        if (changes === 0) return { duplicate: true };
-        insertInbox.run(key, seq, JSON.stringify(message));
-        arrive.run(at, key);
-        const active = row !== undefined && row.run !== null && heldForMs(row) > 0 ? row.run : undefined;
-        return { duplicate: false, run: active };
+      const { conversation, id } = message;
+      const arrived = await db.write(() => {
+        const { key, row } = ensure(conversation, Date.now());
+        if (maxWaiting > 0 && row !== undefined && row.waiting >= maxWaiting && !known.get(key, id))
+          return 'full';
+        return arrivals.add(key, row, id, JSON.stringify(message));
       });
-      if (run !== undefined) signals.emit({ type: 'arrived', conversation: message.conversation, run });
-      return result;
+      if (arrived === 'full') return { duplicate: false, full: true };
+      arrivals.tell(conversation, arrived);
+      return { duplicate: arrived === undefined };
     },
 
     claim(conversation, { run, leaseMs, limit }) {
@@ -260,6 +262,8 @@ export function createStore(db: Database, conversations: Conversations, signals:
           row.run_generation === row.generation ? mergeHistory(row, merge) : [row.length, row.context_from];
         const { outcome, usage } = merge;
         answer.run(outcome.status, lease.run, JSON.stringify(outcome.reply), key, taken);
+        if (outcome.status === 'failed')
+          keepFailed.run(Date.now(), lease.run, outcome.error ?? '', key, taken);
         const consumed = consume.run(key, taken).changes;
         for (const delivery of merge.deliveries)
           insertDelivery.run(key, delivery.id, JSON.stringify(delivery));

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { channelStateContract } from './channel-state.ts';
 import { controlContract } from './control.ts';
 import { eventsContract } from './events.ts';
+import { failedContract } from './failed.ts';
 import { indexContract } from './index.ts';
 import { lanesContract } from './lanes.ts';
 import { limitsContract } from './limits.ts';
@@ -20,6 +21,7 @@ export function storageContract(name: string, make: MakeBacking): void {
   limitsContract(name, make);
   readerContract(name, make);
   outboxContract(name, make);
+  failedContract(name, make);
   indexContract(name, make);
   peopleContract(name, make);
   channelStateContract(name, make);
