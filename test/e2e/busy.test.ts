@@ -2,7 +2,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
+import { startModelServer, type ModelServer, type RecordedRequest } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
@@ -111,56 +111,89 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
   });
 
   // Ten messages at once, in about a second or less, while the first one's answer is being written (a tool call, so that a run has a
-  // boundary). What is documented in docs/operator.md, row by row.
+  // boundary); to the bot alone, and in a group. What is documented in docs/operator.md, row by row.
   describe('a burst of ten', () => {
     const ids = Array.from({ length: 10 }, (_, n) => `m${n}`);
+    const group = (n: number) => ({
+      group: true,
+      mentioned: true,
+      sender: { id: `u${n % 3}`, name: `Person ${n % 3}` },
+    });
 
-    async function burst(mode: string, more: Record<string, unknown> = {}) {
-      const bench = await setUp(backend, { on_busy: { direct: mode }, ...more });
-      const { model, client, server } = bench;
-      const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
-      await client.send('m0', { id: 'm0' });
-      if (mode !== 'collect') await model.request(0);
-      // One right after the other, in order, as a platform delivers them.
-      for (const id of ids.slice(1)) await client.send(id, { id });
-      go();
-      const answers = await Promise.all(ids.map((id) => client.settled(id)));
-      const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
-      // Whatever the mode: each is in the history once, in the order of arrival.
-      expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids);
-      return { ...bench, answers, runs: new Set(messages.map((message) => message.run)).size };
+    interface Burst {
+      requests: RecordedRequest[];
+      answers: (string | undefined)[];
+      runs: number;
     }
 
-    test('steer: one run, one answer for all; those behind the first are seen at its next step', async () => {
-      const { model, answers, runs } = await burst('steer');
-      expect(runs).toBe(1);
-      expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
-      expect(model.requests).toHaveLength(2);
-      expect(model.requests[0]!.raw).not.toContain('] m1');
-      for (const id of ids) expect(model.requests[1]!.raw).toContain(`] ${id}`);
-    });
+    async function burst({ model, client, server }: Bench, chat: string, mode: string): Promise<Burst> {
+      const first = model.requests.length;
+      const send = (n: number) =>
+        client.send(`m${n}`, {
+          id: `${chat}-m${n}`,
+          conversation: chat,
+          body: chat === 'group' ? group(n) : {},
+        });
+      const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
+      await send(0);
+      if (mode !== 'collect') await model.request(first);
+      // One right after the other, in order, as a platform delivers them.
+      for (let n = 1; n < 10; n++) await send(n);
+      go();
+      const settled = await Promise.all(ids.map((id) => client.settled(`${chat}-${id}`)));
+      const { messages } = await readConversation(server.url, `webhook:${chat}`, ADMIN_TOKEN);
+      // Whatever the mode: each is in the history once, in the order of arrival.
+      expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids.map((id) => `${chat}-${id}`));
+      return {
+        requests: model.requests.slice(first),
+        answers: settled.map(({ reply }) => reply?.text),
+        runs: new Set(messages.map((message) => message.run)).size,
+      };
+    }
 
-    test('followup: ten runs, ten answers, in order', async () => {
-      const { answers, runs } = await burst('followup');
-      expect(runs).toBe(10);
-      for (const [n, answer] of answers.entries())
-        if (n > 0) expect(answer.reply?.text).toMatch(new RegExp(`m${n}$`));
-    });
+    /** Both kinds of chat on one server. */
+    async function bursts(mode: string, check: (burst: Burst) => void, more: Record<string, unknown> = {}) {
+      const bench = await setUp(backend, { on_busy: { direct: mode, group: mode }, ...more });
+      for (const chat of ['direct', 'group']) check(await burst(bench, chat, mode));
+    }
 
-    test('collect: with a pause, one run that begins after it, one answer for all', async () => {
-      const { model, answers, runs } = await burst('collect', { debounce_ms: 2_000 });
-      expect(runs).toBe(1);
-      expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
-      for (const id of ids) expect(model.requests[0]!.raw).toContain(`] ${id}`);
-    });
+    const shows = ({ raw }: RecordedRequest, id: string): boolean =>
+      new RegExp(String.raw`\] (?:Person \d: )?${id}\b`).test(raw);
 
-    test('interrupt: the first is cancelled, the newest is answered, none is lost', async () => {
-      const { answers, runs } = await burst('interrupt');
-      expect(runs).toBeGreaterThanOrEqual(2);
-      expect(runs).toBeLessThanOrEqual(10);
-      expect(answers.at(-1)?.reply?.text).toMatch(/m9$/);
-      expect(answers[0]?.reply?.text).not.toBe(answers.at(-1)?.reply?.text);
-      for (const answer of answers) expect(answer.reply?.text).toBeTruthy();
-    });
+    test('steer: one run, one answer for all; those behind the first are seen at its next step', () =>
+      bursts('steer', ({ requests, answers, runs }) => {
+        expect(runs).toBe(1);
+        expect(new Set(answers).size).toBe(1);
+        expect(requests).toHaveLength(2);
+        expect(ids.filter((id) => shows(requests[0]!, id))).toEqual(['m0']);
+        expect(ids.filter((id) => shows(requests[1]!, id))).toEqual(ids);
+      }));
+
+    test('followup: ten runs, ten answers, in order', () =>
+      bursts('followup', ({ answers, runs }) => {
+        expect(runs).toBe(10);
+        for (const [n, answer] of answers.entries())
+          if (n > 0) expect(answer).toMatch(new RegExp(String.raw`\bm${n}$`));
+      }));
+
+    test('collect: with a pause, one run that begins after it, one answer for all', () =>
+      bursts(
+        'collect',
+        ({ requests, answers, runs }) => {
+          expect(runs).toBe(1);
+          expect(new Set(answers).size).toBe(1);
+          expect(ids.filter((id) => shows(requests[0]!, id))).toEqual(ids);
+        },
+        { debounce_ms: 2_000 },
+      ));
+
+    test('interrupt: the first is cancelled, the newest is answered, none is lost', () =>
+      bursts('interrupt', ({ answers, runs }) => {
+        expect(runs).toBeGreaterThanOrEqual(2);
+        expect(runs).toBeLessThanOrEqual(10);
+        expect(answers.at(-1)).toMatch(/\bm9$/);
+        expect(answers[0]).not.toBe(answers.at(-1));
+        for (const answer of answers) expect(answer).toBeTruthy();
+      }));
   });
 });

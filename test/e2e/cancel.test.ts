@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startModelServer, type ModelServer, type ScriptedReply } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
-import { readEvents, type ReadEvent } from '../fakes/sse-client.ts';
+import { readEvents } from '../fakes/sse-client.ts';
 import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
 
 const ROUNDS = 3;
@@ -27,8 +27,8 @@ const TOOLS = {
 interface Phase {
   name: string;
   reply: ScriptedReply;
-  /** What tells that the run is there. */
-  at: 'request' | 'back-off' | ReadEvent['event'];
+  /** What tells that the run is there: a request, a log line, or an event of this name. */
+  at: 'request' | 'back-off' | 'message_update' | 'tool_execution_progress';
   answer: RegExp;
   /** Texts of the results that the history keeps. */
   results?: RegExp[];
