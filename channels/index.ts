@@ -63,6 +63,12 @@ async function createChannel(
       const { createFeishuChannel } = await import('./feishu/index.ts');
       return createFeishuChannel({ account, settings, clock, log, ...deps, memory: deps.memory(account) });
     }
+    case 'weixin': {
+      const { createWeixinChannel } = await import('./weixin/index.ts');
+      const { accept, media, leaseMs, print } = deps;
+      const own = { memory: deps.memory(account), state: deps.state(account) };
+      return createWeixinChannel({ account, settings, clock, log, accept, media, leaseMs, print, ...own });
+    }
     case 'wechat': {
       const { createWechatChannel } = await import('./wechat/index.ts');
       const [memory, state] = [deps.memory(account), deps.state(account)];

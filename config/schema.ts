@@ -231,10 +231,22 @@ const wechatChannelSchema = z.strictObject({
   ...peopleSettings,
 });
 
+const weixinChannelSchema = z.strictObject({
+  type: z.literal('weixin'),
+  enabled: z.boolean().default(true),
+  base_url: z.url({ protocol: /^https?$/ }).default('https://ilinkai.weixin.qq.com'),
+  /** Empty: Tencent's, or below another base_url. */
+  cdn_url: z.union([z.literal(''), z.url({ protocol: /^https?$/ })]).default(''),
+  max_age_minutes: z.number().positive().default(1_440),
+  typing: z.boolean().default(true),
+  ...peopleSettings,
+});
+
 const channelSchema = z.discriminatedUnion('type', [
   webhookChannelSchema,
   webChannelSchema,
   feishuChannelSchema,
+  weixinChannelSchema,
   wechatChannelSchema,
 ]);
 
@@ -269,4 +281,5 @@ export type ChannelSettings = z.infer<typeof channelSchema>;
 export type WebhookSettings = z.infer<typeof webhookChannelSchema>;
 export type WebSettings = z.infer<typeof webChannelSchema>;
 export type FeishuSettings = z.infer<typeof feishuChannelSchema>;
+export type WeixinSettings = z.infer<typeof weixinChannelSchema>;
 export type WechatSettings = z.infer<typeof wechatChannelSchema>;

@@ -256,6 +256,7 @@ async function* checkChannels(config: Config): AsyncGenerator<Finding> {
 
 function wayIn({ server }: Config, account: string, settings: Config['channels'][string]): string {
   if (settings.type === 'feishu') return `app ${settings.app_id}, mode ${settings.mode}`;
+  if (settings.type === 'weixin') return settings.base_url;
   if (settings.type === 'wechat') return `puppet ${settings.puppet}`;
   const keys = settings.api_keys.length > 0;
   const url = server.public_url || `http://${server.host}:${server.port}`;

@@ -51,6 +51,8 @@ export interface ChannelStatus {
   detail?: string;
   /** Login QR code's content, while one waits to be scanned. */
   qr?: string;
+  /** What enterCode() waits for: the code that the phone shows while somebody logs in. */
+  asks?: 'code';
 }
 
 /** Small facts of one account that outlive the process: kept for the dedupe window; the first value of a key wins. */
@@ -116,6 +118,8 @@ export interface Channel {
   check?(): Promise<{ state: 'ok' | 'note' | 'wrong'; text: string }[]>;
   /** Takes what the platform pushes over HTTP, after checking that it is the platform. Never rejects. */
   receive?(request: PushRequest): Promise<PushAnswer>;
+  /** Takes the code that status().asks is for. Rejects with AppError 'conflict' if none is asked for. */
+  enterCode?(code: string): Promise<void>;
   /** The platform's ids of this account itself, once known: no account of this server answers what they write. */
   botIds?(): readonly string[];
 }
