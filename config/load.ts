@@ -165,11 +165,11 @@ function crossCheck(tree: unknown, where: (path: Path) => string): Problem[] {
     if (!ACCOUNT_NAME.test(account)) report(['channels', account], `the name "${account}"`, accountName);
   }
   const url = valueAt(tree, ['storage', 'url']);
-  if (typeof url === 'string' && url && !/^rediss?:\/\//.test(url)) {
+  if (typeof url === 'string' && url && !/^rediss?(-cluster|-sentinel)?:\/\//i.test(url)) {
     report(
       ['storage', 'url'],
       'another kind of URL (not shown)',
-      'redis://… or rediss://…; empty for embedded storage',
+      'redis://…, redis-cluster://… or redis-sentinel://… (rediss… for TLS); empty for embedded storage',
     );
   }
   return problems;

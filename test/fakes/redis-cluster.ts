@@ -1,4 +1,4 @@
-// A real Redis Cluster on this machine: masters that share the slots, and a replica for each of the first so many.
+// A real Redis Cluster on this machine: three masters that share the slots, and a replica of one of them.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePort, startRedis, type RedisServer } from './redis-server.ts';
@@ -7,17 +7,16 @@ export interface RedisCluster {
   /** For storage.url. */
   url: string;
   masters: RedisServer[];
-  /** The first is the first master's, and so on. */
-  replicas: RedisServer[];
+  /** With `replicaOf`: the master that has the key, and its replica. */
+  pair(): { primary: RedisServer; replica: RedisServer };
   /** Runs something on each node, one after the other. */
   each<T>(work: (client: Redis, server: RedisServer) => Promise<T>): Promise<T[]>;
-  /** Index of the master that had the slot of a key at the start. */
-  masterOf(key: string): Promise<number>;
   close(): Promise<void>;
 }
 
 export interface RedisClusterOptions {
-  replicas?: number;
+  /** The master that has this key gets a replica. */
+  replicaOf?: string;
   /** How long a node may be silent before the others take it for dead. Long: a busy machine is no failure. */
   nodeTimeoutMs?: number;
   args?: string[];
@@ -27,7 +26,8 @@ const MASTERS = 3;
 const SLOTS = 16_384;
 
 export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
-  const { replicas = 0, nodeTimeoutMs = 30_000 } = options;
+  const { replicaOf, nodeTimeoutMs = 30_000 } = options;
+  const count = MASTERS + (replicaOf === undefined ? 0 : 1);
   const servers: RedisServer[] = [];
   const busPorts: number[] = [];
   const clients = new Map<RedisServer, Redis>();
@@ -36,13 +36,17 @@ export async function startRedisCluster(options: RedisClusterOptions = {}): Prom
     clients.set(server, client);
     return client;
   };
-  const close = async () => {
+  const hangUp = () => {
     for (const client of clients.values()) client.disconnect();
+    clients.clear();
+  };
+  const close = async () => {
+    hangUp();
     await Promise.all(servers.map((server) => server.close()));
   };
 
   try {
-    for (let n = 0; n < MASTERS + replicas; n += 1) {
+    for (let n = 0; n < count; n += 1) {
       const busPort = await freePort();
       const args = ['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`]
         // Short until the cluster stands: nodes wait for as long before they trust each other.
@@ -71,27 +75,33 @@ export async function startRedisCluster(options: RedisClusterOptions = {}): Prom
           String(info).includes(`cluster_slots_ok:${SLOTS}`),
       );
     });
-    for (const [n, replica] of servers.slice(MASTERS).entries()) {
-      const id = String(await clientOf(masters[n]!).call('CLUSTER', 'MYID'));
+    const [replica] = servers.slice(MASTERS);
+    let primary: RedisServer | undefined;
+    if (replica && replicaOf !== undefined) {
+      const slot = Number(await clientOf(masters[0]!).call('CLUSTER', 'KEYSLOT', replicaOf));
+      primary = masters.findLast((_, n) => firstSlot(n) <= slot)!;
+      const id = String(await clientOf(primary).call('CLUSTER', 'MYID'));
       await clientOf(replica).call('CLUSTER', 'REPLICATE', id);
       await until(async () =>
         (await clientOf(replica).info('replication')).includes('master_link_status:up'),
       );
     }
     for (const server of servers) await clientOf(server).config('SET', 'cluster-node-timeout', nodeTimeoutMs);
+    // Nodes may be killed from now on.
+    hangUp();
 
     return {
       url: `redis-cluster://${masters.map(({ port }) => `127.0.0.1:${port}`).join(',')}`,
       masters,
-      replicas: servers.slice(MASTERS),
+      pair() {
+        if (!primary || !replica) throw new Error('startRedisCluster() was not asked for a replica');
+        return { primary, replica };
+      },
       async each(work) {
         const results = [];
         for (const server of servers) results.push(await work(clientOf(server), server));
+        hangUp();
         return results;
-      },
-      async masterOf(key) {
-        const slot = Number(await clientOf(masters[0]!).call('CLUSTER', 'KEYSLOT', key));
-        return masters.findLastIndex((_, n) => firstSlot(n) <= slot);
       },
       close,
     };

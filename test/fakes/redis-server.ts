@@ -57,18 +57,9 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       child = undefined;
     },
     async start() {
-      const started = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] });
-      child = started;
-      exited = once(started, 'close');
-      const lines: string[] = [];
-      await new Promise<void>((resolve, reject) => {
-        started.once('error', reject);
-        started.once('close', () => reject(new Error(`redis-server ended:\n${lines.join('\n')}`)));
-        createInterface({ input: started.stdout }).on('line', (line) => {
-          lines.push(line);
-          if (line.includes('Ready to accept connections')) resolve();
-        });
-      });
+      child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+      exited = once(child, 'close');
+      await printed(child, 'Ready to accept connections');
       if (options.cluster) await takeAllSlots(server.url);
     },
     async close() {
@@ -78,6 +69,19 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   };
   if (options.started !== false) await server.start();
   return server;
+}
+
+/** Resolves when a redis-server has printed the text; rejects with all it printed if it ends before. */
+export function printed(server: ChildProcess, text: string): Promise<void> {
+  const lines: string[] = [];
+  return new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.once('close', () => reject(new Error(`redis-server ended:\n${lines.join('\n')}`)));
+    createInterface({ input: server.stdout! }).on('line', (line) => {
+      lines.push(line);
+      if (line.includes(text)) resolve();
+    });
+  });
 }
 
 async function takeAllSlots(url: string): Promise<void> {
