@@ -152,6 +152,8 @@ interface Show {
 function createShow(live: LiveView, clock: Clock, log: Logger): Show {
   let run: LiveRun | undefined;
   let state: LiveState = { text: '' };
+  /** Running calls, in the order of their start: id → what people are told of it. */
+  const calls = new Map<string, string>();
   /** The next words belong to a new message. */
   let fresh = true;
   let dirty = false;
@@ -180,6 +182,12 @@ function createShow(live: LiveView, clock: Clock, log: Logger): Show {
     pumping = pumping.then(() => pump(shown, stop.signal));
   }
 
+  /** The newest call that is still running is shown. */
+  function touchTool(): void {
+    const tool = [...calls.values()].at(-1);
+    touch({ text: state.text, ...(tool === undefined ? {} : { tool }) });
+  }
+
   async function end(): Promise<void> {
     const ended = run;
     if (!ended) return;
@@ -195,6 +203,7 @@ function createShow(live: LiveView, clock: Clock, log: Logger): Show {
     async start(started) {
       if (run && run.id !== started.id) await end();
       state = { text: '' };
+      calls.clear();
       fresh = true;
       if (run) return;
       run = started;
@@ -213,10 +222,12 @@ function createShow(live: LiveView, clock: Clock, log: Logger): Show {
           fresh = false;
           break;
         case 'tool_execution_start':
-          touch({ ...state, tool: event.call.name });
+          calls.set(event.call.id, event.call.name);
+          touchTool();
           break;
         case 'tool_execution_end':
-          touch({ text: state.text });
+          calls.delete(event.call_id);
+          touchTool();
           break;
         default:
       }
