@@ -13,8 +13,11 @@ import { createFolderSource } from '../../src/tools/folder.ts';
 import type { SourceTool } from '../../src/tools/source.ts';
 import { checkTools } from '../../src/tools/check.ts';
 import { brief, messagesOf, play } from '../fakes/agent.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { recordingLog } from '../fakes/log.ts';
+import { createTestMedia } from '../fakes/media.ts';
 
+const { later } = useCleanups();
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
@@ -225,5 +228,16 @@ describe('the guide', () => {
     } finally {
       stock.close();
     }
+  });
+
+  it('has one that makes a file, which goes with the answer', async () => {
+    await writeFile(join(folder, 'squares.ts'), await example(2));
+    const { source } = await loaded();
+    const tools = [...(await source.tools())].map(({ tool }) => tool);
+    const media = await createTestMedia(later);
+    const { result } = await play({ tools, media, script: [{ calls: [['squares', { count: 3 }]] }, 'done'] });
+    expect(result.attachments).toMatchObject([{ type: 'file', name: 'squares.csv', media_type: 'text/csv' }]);
+    const file = await media.get(result.attachments?.[0]?.ref ?? '');
+    expect(file?.bytes.toString()).toBe('n,square\n1,1\n2,4\n3,9');
   });
 });
