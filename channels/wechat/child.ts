@@ -10,9 +10,14 @@ const waiting = new Map<number, () => void>();
 let serial = 0;
 let bot: Bot | undefined;
 
-function tell(message: FromChild): void {
-  // Sent when the server is gone: this process is ending as well.
-  process.send?.(message, undefined, {}, () => undefined);
+// Nobody else's: a puppet that writes to it (some libraries do, to a process manager) could end the server with one message of
+// Node's own kind.
+const send = process.send?.bind(process);
+delete process.send;
+
+function tell(message: FromChild, then: () => void = () => undefined): void {
+  // Once the server is gone, this process is ending as well.
+  send?.(message, undefined, {}, then);
 }
 
 const report = (error: unknown): void => tell({ type: 'trouble', reason: reasonOf(error) });
@@ -64,7 +69,7 @@ function end(): never {
 /** The server learns why, then this process ends. */
 function fail(error: unknown): void {
   const cause = causeOf(error);
-  process.send?.({ type: 'fatal', cause, reason: reasonOf(error) } satisfies FromChild, undefined, {}, end);
+  tell({ type: 'fatal', cause, reason: reasonOf(error) }, end);
   setTimeout(end, GRACE_MS);
 }
 

@@ -83,9 +83,9 @@ export function startChild({ start, env, on, log, signal }: ChildOptions): Child
   });
   for (const stream of [child.stdout, child.stderr]) {
     if (!stream) continue;
-    createInterface({ input: stream }).on('line', (line) => {
-      log.debug({ line: hide(line).slice(0, MAX_LINE) }, 'the puppet prints');
-    });
+    const output = createInterface({ input: stream });
+    output.on('line', (line) => log.debug({ line: hide(line).slice(0, MAX_LINE) }, 'the puppet prints'));
+    output.on('error', (error) => log.debug({ error }, 'what the puppet prints can no longer be read'));
   }
   const ping = setInterval(() => {
     if (performance.now() - heard < SILENT_MS) tell({ type: 'ping' });

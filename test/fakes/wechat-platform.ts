@@ -39,7 +39,7 @@ export async function startWechatPlatform(first: World = WORLD) {
   const sent: Sent[] = [];
   const pids: number[] = [];
   const spawned: number[] = [];
-  const secrets: string[] = [];
+  const ups: Extract<Told, { tell: 'up' }>[] = [];
   const sockets = new Set<Socket>();
   let puppet: Socket | undefined;
   const waiting = new Set<() => void>();
@@ -53,17 +53,19 @@ export async function startWechatPlatform(first: World = WORLD) {
       if (puppet === socket) puppet = undefined;
       changed();
     });
-    createInterface({ input: socket }).on('line', (line) => {
+    const lines = createInterface({ input: socket });
+    lines.on('error', () => undefined);
+    lines.on('line', (line) => {
       const told = JSON.parse(line) as Told;
       if (told.tell === 'up') {
         pids.push(told.pid);
-        secrets.push(told.secret);
+        ups.push(told);
         puppet = socket;
         happen({ do: 'world', ...world });
       } else if (told.tell === 'sent') {
         const { tell: _tell, ...what } = told;
         sent.push(what);
-        happen({ do: 'noted' });
+        socket.write(`${JSON.stringify({ do: 'noted' } satisfies Happening)}\n`);
       } else if (told.tell === 'spawned') spawned.push(told.pid);
       else attempts += 1;
       changed();
@@ -97,7 +99,8 @@ export async function startWechatPlatform(first: World = WORLD) {
     /** Of the child processes, oldest first. */
     pids,
     spawned,
-    secrets,
+    /** What each puppet was told, and what it sees of its process. */
+    ups,
     attempts: () => attempts,
     connections: () => sockets.size,
     until,

@@ -20,12 +20,12 @@ export type Happening =
   /** What was told as sent has been noted. */
   | { do: 'noted' }
   /** What puppets do to their process. */
-  | { do: 'throw' | 'reject' | 'emit' | 'exit' | 'garbage' | 'spawn' }
+  | { do: 'throw' | 'reject' | 'emit' | 'exit' | 'spawn' }
   /** What the next attempts to send meet. */
   | { do: 'sending'; how: 'fine' | 'fail' | 'hang' };
 
 export type Told =
-  | { tell: 'up'; pid: number; secret: string }
+  | { tell: 'up'; pid: number; secret: string; env: string[]; sends: string }
   | { tell: 'sent'; to: string; text?: string; mentions?: string[]; file?: { name: string; base64: string } }
   | { tell: 'sending' }
   | { tell: 'spawned'; pid: number };
@@ -55,8 +55,16 @@ export default class WechatTestPuppet extends PuppetMock {
     const socket = connect(this.#port, '127.0.0.1');
     this.#socket = socket;
     socket.on('error', () => undefined);
-    createInterface({ input: socket }).on('line', (line) => this.#happen(JSON.parse(line) as Happening));
-    this.#tell({ tell: 'up', pid: process.pid, secret: this.#secret });
+    const lines = createInterface({ input: socket });
+    lines.on('line', (line) => this.#happen(JSON.parse(line) as Happening));
+    lines.on('error', () => undefined);
+    this.#tell({
+      tell: 'up',
+      pid: process.pid,
+      secret: this.#secret,
+      env: Object.keys(process.env),
+      sends: typeof process.send,
+    });
   }
 
   override async messageSendText(chat: string, text: string, mentions: string[] = []): Promise<void> {
@@ -140,7 +148,7 @@ export default class WechatTestPuppet extends PuppetMock {
     }
   }
 
-  #misbehave(how: 'throw' | 'reject' | 'emit' | 'exit' | 'garbage' | 'spawn'): void {
+  #misbehave(how: 'throw' | 'reject' | 'emit' | 'exit' | 'spawn'): void {
     switch (how) {
       case 'throw':
         throw new Error('thrown in a handler');
@@ -151,21 +159,7 @@ export default class WechatTestPuppet extends PuppetMock {
         this.emit('error', { gerror: '{"message":"an error event"}', data: 'an error event' });
         return;
       case 'exit':
-        process.exit(3);
-      // eslint-disable-next-line no-fallthrough -- ended
-      case 'garbage':
-        for (const odd of [
-          null,
-          7,
-          'text',
-          [],
-          {},
-          { type: 'message' },
-          { type: 'login', id: 7 },
-          { cmd: 'NODE_HANDLE' },
-        ])
-          process.send?.(odd);
-        return;
+        return process.exit(3);
       case 'spawn':
         void import('node:child_process').then(({ spawn }) => {
           const helper = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1e6)'], { stdio: 'ignore' });

@@ -56,7 +56,7 @@ export async function startBot({ start, tell, handOver, report }: BotOptions): P
       return;
     }
     const { maxFileBytes, groupFiles } = start;
-    const read = await readMessage(message, { self: us, maxFileBytes, groupFiles, report });
+    const read = await readMessage(message, { puppet, self: us, maxFileBytes, groupFiles, report });
     if (read) await handOver(read);
   }
 

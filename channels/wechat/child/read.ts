@@ -1,10 +1,11 @@
 // A message of wechaty's → what is handed to the server.
 import type { FileBoxInterface } from 'file-box';
 import type { MessageInterface, RoomInterface } from 'wechaty/impls';
-import { types } from 'wechaty-puppet';
+import { types, type Puppet } from 'wechaty-puppet';
 import type { Handed, HandedFile } from '../ipc.ts';
 
 export interface ReadOptions {
+  puppet: Pick<InstanceType<typeof Puppet>, 'messageUrl' | 'messageLocation'>;
   /** Our own id. */
   self: string;
   maxFileBytes: number;
@@ -64,7 +65,7 @@ async function contentOf(
   mentioned: boolean,
   options: ReadOptions,
 ): Promise<Content> {
-  const { report } = options;
+  const { puppet, report } = options;
   const type = message.type();
   const room = message.room();
   const kind = KINDS.get(type);
@@ -87,12 +88,12 @@ async function contentOf(
       return { text, files: [], notes: [] };
     }
     case types.Message.Url: {
-      const link = await orElse(() => message.toUrlLink(), undefined, report);
-      return nothingBut(link ? `(a link: ${link.title()} ${link.url()})` : '(a link)');
+      const link = await orElse(() => puppet.messageUrl(message.id), undefined, report);
+      return nothingBut(link ? `(a link: ${link.title} ${link.url})` : '(a link)');
     }
     case types.Message.Location: {
-      const place = await orElse(() => message.toLocation(), undefined, report);
-      return nothingBut(place ? `(a place: ${place.name()}, ${place.address()})` : '(a place)');
+      const place = await orElse(() => puppet.messageLocation(message.id), undefined, report);
+      return nothingBut(place ? `(a place: ${place.name}, ${place.address})` : '(a place)');
     }
     case types.Message.Contact:
       return nothingBut('(a contact card)');

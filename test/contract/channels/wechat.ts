@@ -68,7 +68,6 @@ export async function wechatRig(parts: ChannelParts): Promise<ChannelRig> {
       platform.say({ ...said(message), from: BOT.id });
     },
     garbage: [
-      async () => platform.happen({ do: 'garbage' }),
       async () => platform.happen({ do: 'reject' }),
       async () => platform.happen({ do: 'emit' }),
       async () => platform.say({ id: 'odd', from: ADA.id, type: types.Message.Unknown, text: '' }),
