@@ -15,6 +15,7 @@ import { registerHealth } from './health.ts';
 import { createIntake } from './intake.ts';
 import { createRateLimiter } from './limits.ts';
 import { watchMethods } from './methods.ts';
+import { registerLogins } from './logins.ts';
 import { registerPairings } from './pairings.ts';
 import { registerOpenAi } from './openai.ts';
 import type { AppOptions } from './options.ts';
@@ -65,6 +66,7 @@ export async function createApp(options: AppOptions): Promise<FastifyInstance> {
   await registerApi(app, parts);
   await registerFailed(app, parts);
   await registerPairings(app, parts);
+  await registerLogins(app, parts);
   await registerConsole(app, parts);
   addMethods();
   return app;

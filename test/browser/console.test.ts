@@ -1,6 +1,7 @@
 // The operator's page in a real Chromium: signing in, what is listed, sending a parked delivery again, both languages.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import type { Channel, ChannelStatus } from '../../src/ports/channel.ts';
 import { ADMIN, KEY, startHttpApp, type HttpApp, type HttpAppOptions } from '../fakes/http-app.ts';
 import { launchBrowser } from './support.ts';
 
@@ -143,6 +144,37 @@ test('a message whose run failed is shown with its error, and asked again', asyn
   await page.getByText('model_failed: no route').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'webhook:c1' }).click();
   await vi.waitFor(() => expect(http.runs).toBe(2));
+});
+
+test('a QR code is shown while an account waits for its login, and the code of the phone is taken', async () => {
+  const entered: string[] = [];
+  let status: ChannelStatus = { state: 'waiting_for_login', detail: 'scan it', qr: 'https://example.org/1' };
+  const me: Channel = {
+    account: 'me',
+    type: 'weixin',
+    start: async () => {},
+    stop: async () => {},
+    deliver: async () => ({ status: 'sent' }),
+    status: () => status,
+    async enterCode(code) {
+      entered.push(code);
+      status = { state: 'connected' };
+    },
+  };
+  const page = await open('en-US', { more: [me] });
+  await signIn(page);
+  const picture = page.getByAltText('QR code that logs me in: scan it with WeChat');
+  await picture.waitFor();
+  const width = await picture.evaluate((image) =>
+    (image as HTMLImageElement).decode().then(() => image.clientWidth),
+  );
+  expect(width).toBeGreaterThan(100);
+  status = { ...status, asks: 'code' };
+  await page.reload();
+  await page.getByLabel('Code on the phone').fill('4711');
+  await page.getByRole('button', { name: 'Enter' }).click();
+  await picture.waitFor({ state: 'detached' });
+  expect(entered).toEqual(['4711']);
 });
 
 test('speaks Chinese to a Chinese browser, and the other language on request', async () => {

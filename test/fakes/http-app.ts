@@ -60,6 +60,8 @@ export interface HttpAppOptions {
   server?: Record<string, unknown>;
   adminToken?: string;
   wrapStorage?: (storage: Storage) => Storage;
+  /** Besides those of the configuration. */
+  more?: Channel[];
 }
 
 export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpApp> {
@@ -93,6 +95,8 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
       channels.set(account, createWebhookChannel({ account, settings, clock: systemClock, log, publicUrl }));
     if (settings.type === 'web' && settings.enabled) channels.set(account, createWebChannel({ account }));
   }
+
+  for (const channel of options.more ?? []) channels.set(channel.account, channel);
 
   const harness: Omit<HttpApp, 'app' | 'url'> = {
     storage,

@@ -80,7 +80,7 @@ async function showOverview() {
     remove: (code) => void run(() => call(pairing(code), { method: 'DELETE' })),
   });
   main.replaceChildren(
-    channelsView(channels),
+    channelsView(channels, (account, code) => void run(() => enterCode(account, code))),
     ...(people ? [people] : []),
     deliveriesView(
       deliveries,
@@ -98,6 +98,17 @@ async function showOverview() {
     conversationsView(conversations, (id) => void go(id), moreIf(conversations.cursor)),
   );
 }
+
+/**
+ * @param {string} account
+ * @param {string} code
+ */
+const enterCode = (account, code) =>
+  call(`/api/channels/${encodeURIComponent(account)}/code`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ code }),
+  });
 
 /** @param {string} id */
 async function showConversation(id) {
@@ -182,8 +193,8 @@ byId('language').addEventListener('click', () => {
 });
 signOut.addEventListener('click', () => void run(() => call('/console/session', { method: 'DELETE' })));
 setInterval(() => {
-  // Somebody who signs in is not disturbed, and nobody looks at a hidden page.
-  if (!document.hidden && !signOut.hidden) refresh().catch(report);
+  // Somebody who signs in or types is not disturbed, and nobody looks at a hidden page.
+  if (!document.hidden && !signOut.hidden && !main.querySelector('input:focus')) refresh().catch(report);
 }, REFRESH_MS);
 
 speak();

@@ -26,10 +26,13 @@ export function section(title, rows, after) {
   return h('section', {}, h('h2', {}, title), list, after);
 }
 
-/** @param {{ items: { account: string, type: string, state: string, detail?: string }[] }} channels */
-export function channelsView({ items }) {
+/**
+ * @param {{ items: { account: string, type: string, state: string, detail?: string, qr?: string, asks?: string }[] }} channels
+ * @param {(account: string, code: string) => void} enter
+ */
+export function channelsView({ items }, enter) {
   const states = /** @type {Record<string, Parameters<typeof t>[0]>} */ ({ failed: 'state_failed' });
-  const rows = items.map(({ account, type, state, detail }) =>
+  const rows = items.map(({ account, type, state, detail, qr, asks }) =>
     h(
       'li',
       {},
@@ -41,9 +44,37 @@ export function channelsView({ items }) {
         t(states[state] ?? /** @type {Parameters<typeof t>[0]} */ (state)),
       ),
       detail,
+      qr === undefined ? undefined : qrPicture(account, qr),
+      asks === 'code' ? codeForm((code) => enter(account, code)) : undefined,
     ),
   );
   return section(t('channels'), rows);
+}
+
+/**
+ * @param {string} account
+ * @param {string} content
+ */
+function qrPicture(account, content) {
+  // Another code is another address, so that no old picture is shown.
+  const src = `/api/channels/${encodeURIComponent(account)}/qr.svg?of=${encodeURIComponent(content.slice(-24))}`;
+  return h('img', { className: 'qr', src, alt: t('qr', { account }) });
+}
+
+/** @param {(code: string) => void} enter */
+function codeForm(enter) {
+  const code = h('input', { name: 'code', autocomplete: 'one-time-code', required: true });
+  return h(
+    'form',
+    {
+      onsubmit(/** @type {SubmitEvent} */ event) {
+        event.preventDefault();
+        if (code instanceof HTMLInputElement) enter(code.value);
+      },
+    },
+    h('label', {}, t('phone_code'), code),
+    h('button', { type: 'submit' }, t('enter')),
+  );
 }
 
 /**
