@@ -35,9 +35,17 @@ export interface OpenBatch {
 /** Call id of a post_process tool's start in the journal. */
 export const postCallId = (tool: string) => `post:${tool}`;
 
+/** Anything else is no step: the first releases knew a kind for drafts. */
+const STEPS: ReadonlySet<string> = new Set<JournalEntry['kind']>([
+  'assistant',
+  'tool_start',
+  'tool_result',
+  'steered',
+]);
+
 /** `at`: the time that rebuilt messages get. */
 export function readJournal(journal: readonly JournalEntry[], prompts: AgentPrompt[], at: number): Resumed {
-  const steps = journal.filter((entry) => entry.kind !== 'draft');
+  const steps = journal.filter(({ kind }) => STEPS.has(kind));
   const byId = new Map(prompts.flatMap((prompt) => (prompt.id === undefined ? [] : [[prompt.id, prompt]])));
   const resumed: Resumed = {
     interrupted: steps.length > 0,

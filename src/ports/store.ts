@@ -28,9 +28,7 @@ export type JournalEntry =
    */
   | { v: 1; kind: 'tool_start'; call_id: string; idempotent?: boolean }
   /** Inbound messages (by id) taken into the run at this point; the first of a journal: those that it started with. */
-  | { v: 1; kind: 'steered'; messages: string[] }
-  /** Handle of a streamed reply (card id, message id), so that a resumed run takes it over. */
-  | { v: 1; kind: 'draft'; account: string; handle: Record<string, unknown> };
+  | { v: 1; kind: 'steered'; messages: string[] };
 
 export interface Snapshot {
   /** History from the context index on, oldest first. */

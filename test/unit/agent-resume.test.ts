@@ -71,8 +71,9 @@ describe('a resumed run', () => {
     }
   });
 
-  it('with nothing but a draft in its journal starts anew', async () => {
-    const resume: JournalEntry[] = [{ v: 1, kind: 'draft', account: 'test', handle: { card: '1' } }];
+  it('with nothing in its journal but what is no step starts anew', async () => {
+    const draft: unknown = { v: 1, kind: 'draft', account: 'test', handle: { card: '1' } };
+    const resume = [draft as JournalEntry];
     const { result, events } = await play({ script: ['Hello.'], resume });
     expect(result.reply).toBe('Hello.');
     expect(events[0]).toEqual(expect.not.objectContaining({ resumed: true }));

@@ -38,7 +38,6 @@ const steps: JournalEntry[] = [
     terminate: true,
   },
   { v: 1, kind: 'steered', messages: ['m2'] },
-  { v: 1, kind: 'draft', account: 'acct', handle: { card: 'x' } },
 ];
 
 export function recoveryContract(name: string, make: MakeBacking): void {
