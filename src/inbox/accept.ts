@@ -3,7 +3,7 @@
 import type { AgentSettings, PeopleSettings } from '../../config/schema.ts';
 import { conversationId, conversationOf } from '../domain/conversation.ts';
 import { AppError, type ErrorCode } from '../domain/errors.ts';
-import type { InboundMessage, Note } from '../domain/inbound.ts';
+import type { InboundMessage, Note, Sender } from '../domain/inbound.ts';
 import type { Accept, Accepted, ChannelMessage } from '../ports/channel.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Logger } from '../ports/log.ts';
@@ -88,7 +88,7 @@ export function createAccept(options: AcceptOptions): Accept {
       return { status: 'ignored', reason: verdict.reason };
     }
 
-    const said = { ...incoming, text: verdict.text };
+    const said = { ...incoming, sender: named(incoming.sender), text: verdict.text };
     const command = parseCommand(said.text);
     if (command) return once(account, conversation, said, command, settings);
     const kept = incoming.group && context_messages > 0 ? await notes.list(room) : [];
@@ -174,6 +174,16 @@ const tooMany = (maxWaiting: number): AppError =>
     retryAfterMs: FULL_RETRY_MS,
   });
 
+const MAX_NAME_CHARS = 64;
+/** White space, control characters, and those that turn the direction of writing or can't be seen. */
+const UNSEEN = /[\s\p{Cc}\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069]+/gu;
+
+/** People choose their names: one that spans lines would look like somebody else's words to the model. */
+function named({ name, ...sender }: Sender): Sender {
+  const shown = name?.replaceAll(UNSEEN, ' ').trim().slice(0, MAX_NAME_CHARS).toWellFormed();
+  return { ...sender, ...(shown ? { name: shown } : {}) };
+}
+
 function repeated(accepted: Accepted): Accepted {
   if (accepted.status === 'command') return { ...accepted, repeated: true };
   return accepted.status === 'queued' ? { ...accepted, status: 'duplicate' } : accepted;
@@ -204,5 +214,5 @@ function toInbound(
 function toNote({ id, at, sender, text, attachments = [] }: ChannelMessage, now: number): Note {
   const files = attachments.map(({ type, name }) => `[${name === undefined ? type : `${type}: ${name}`}]`);
   const whole = [text, ...files].filter((part) => part !== '').join(' ');
-  return { id, at: at ?? now, sender, text: whole.slice(0, MAX_NOTE_CHARS).toWellFormed() };
+  return { id, at: at ?? now, sender: named(sender), text: whole.slice(0, MAX_NOTE_CHARS).toWellFormed() };
 }

@@ -1,5 +1,5 @@
 // Who writes to the bot on Feishu, and what they mean: other bots, several apps, quotes, chains of replies; the same event again.
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { configSchema, type FeishuSettings } from '../../config/schema.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { bot, createMemory, delivery, never, startFeishu } from '../fakes/feishu-rig.ts';
@@ -184,6 +184,34 @@ describe('the same event again', () => {
     expect(await second.server.push(messageEvent({ id: 'om_2', eventId: 'ev_2', text: 'hello' }))).toBe(200);
     expect(first.accepted.map(({ id }) => id)).toEqual(['om_1']);
     expect(second.accepted.map(({ id }) => id)).toEqual(['om_2']);
+  });
+
+  test('posted again to the address of events, it is answered and not taken, after a restart too', async () => {
+    const memory = createMemory();
+    const settings = { mode: 'webhook', verification_token: 'verification-token' } as const;
+    const body = Buffer.from(JSON.stringify(messageEvent({ id: 'om_1', eventId: 'ev_1', text: 'hello' })));
+    const taken: string[] = [];
+    for (const _restart of [1, 2]) {
+      const { channel, accepted } = await startFeishu(later, { memory, settings });
+      await channel.start();
+      await vi.waitFor(() => expect(channel.status().state).toBe('connected'));
+      for (const _again of [1, 2])
+        expect(await channel.receive?.({ headers: {}, body })).toEqual({ status: 200, body: {} });
+      taken.push(...accepted.map(({ id }) => id));
+    }
+    expect(taken).toEqual(['om_1']);
+  });
+
+  test('a message that is taken back while it waits is cancelled when its run begins', async () => {
+    const { server, channel, cancelled, connect } = await startFeishu(later);
+    await connect();
+    await server.push(messageEvent({ id: 'om_1', text: 'oops' }));
+    await server.push(recallEvent('om_1'));
+    const address = { chat: 'oc_chat', message: 'om_1', group: false, thread: false };
+    const run = { id: 'r', conversation: 'team:oc_chat', delivery: 'r.0', messages: ['om_1'], address };
+    await channel.live?.started(run);
+    expect(cancelled).toEqual(['team:oc_chat om_1', 'team:oc_chat om_1']);
+    expect(server.reactions.get('om_1')).toBeUndefined();
   });
 
   test('a recall that comes twice cancels once', async () => {
