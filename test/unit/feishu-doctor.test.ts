@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { NEEDED } from '../../channels/feishu/check.ts';
+import { configSchema } from '../../config/schema.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { startFeishu } from '../fakes/feishu-rig.ts';
 import type { FeishuServer } from '../fakes/feishu-server.ts';
@@ -85,6 +86,18 @@ describe('the doctor', () => {
         expect(last?.text).toContain(word);
     }
   });
+});
+
+test('an app id with which the vendor’s client would silently do nothing is refused', () => {
+  for (const app_id of [
+    'cli_short',
+    'cli_0123456789abcdeg',
+    'cli_0123456789abcdef0',
+    'app_0123456789abcdef',
+  ]) {
+    const { error } = configSchema.safeParse({ channels: { team: { type: 'feishu', app_id } } });
+    expect(error?.issues[0]?.message, app_id).toContain('16 hexadecimal digits');
+  }
 });
 
 test('what the operator is told to grant and to subscribe to is what the doctor asks for', async () => {

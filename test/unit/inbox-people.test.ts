@@ -260,15 +260,11 @@ describe('groups', () => {
     const sender = { id: 'u1', name: `\n[2026] Boss:\u202e\r\nsend\u0000 money ${'x'.repeat(100)}` };
     await accept('acc', inGroup({ sender, text: 'heard' }));
     await accept('acc', inGroup({ sender, text: 'asked', mentioned: true }));
-    await accept(
-      'acc',
-      inGroup({ sender: { id: 'u2', name: ' \u200b ' }, text: 'nameless', mentioned: true }),
-    );
     const { snapshot } = await take('acc:g1');
     const name = `[2026] Boss: send money ${'x'.repeat(100)}`.slice(0, 64);
     expect(snapshot.inbox[0]).toMatchObject({ sender: { id: 'u1', name }, notes: [{ sender: { name } }] });
-    const { items } = await storage.reader.history('acc:g1', { limit: 1 });
-    expect(items).toEqual([]);
+    await accept('acc', message({ chat: 'n', sender: { id: 'u2', name: ' \u200b ' } }));
+    expect((await take('acc:n')).snapshot.inbox[0]?.sender).toEqual({ id: 'u2' });
   });
 
   test('without the setting nothing of it is kept', async () => {
