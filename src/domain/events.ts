@@ -10,7 +10,10 @@ export interface EventBase {
 }
 
 export type RunEventBody =
-  /** `messages`: ids of the inbound messages that started the run. `resumed`: taken over from a dead worker. */
+  /**
+   * `messages`: ids of the inbound messages that started the run. `resumed`: it goes on from the journal of a dead worker, and
+   * what was announced stays. The same run again without it starts from nothing: forget what was shown of it.
+   */
   | { type: 'agent_start'; messages: string[]; resumed?: boolean }
   | { type: 'turn_start' }
   | { type: 'message_start'; role: 'user' | 'assistant'; id?: string }

@@ -305,7 +305,7 @@ function unanswered(
     turns: 0,
   };
   const { status, stop, usage, turns } = result;
-  emit({ ...base, type: 'agent_start', messages, ...(snapshot.attempt > 1 ? { resumed: true } : {}) });
+  emit({ ...base, type: 'agent_start', messages });
   emit({ ...base, type: 'error', code, message: reply });
   emit({ ...base, type: 'agent_end', status, reply, stop, usage, turns });
   return result;
