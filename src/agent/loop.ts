@@ -44,9 +44,13 @@ export async function loop(run: Run, answered: boolean): Promise<End> {
   }
 }
 
-/** After an answer: messages that came meanwhile make the run go on, while it may take another turn. */
+/**
+ * After an answer: messages that came meanwhile make the run go on, while it may take another turn and has not taken a
+ * batch: what waits beyond that gets the next run, when the other conversations have had their turn.
+ */
 async function goesOn(run: Run): Promise<boolean> {
-  if (run.abort.cancelled() || run.turn >= run.options.settings.max_steps)
+  const { max_steps, max_batch } = run.options.settings;
+  if (run.abort.cancelled() || run.turn >= max_steps || messagesOf(run) >= max_batch)
     return run.heldSteering.length + run.heldFollowUp.length > 0;
   if (await fetchSteering(run)) takeSteering(run);
   else if (!(await takeFollowUp(run))) return false;
@@ -54,6 +58,9 @@ async function goesOn(run: Run): Promise<boolean> {
   await write(run);
   return true;
 }
+
+const messagesOf = ({ transcript }: Run): number =>
+  transcript.entries.reduce((count, { id }) => (id === undefined ? count : count + 1), 0);
 
 /** The step limit: one more call, without tools, for a summary. */
 async function sumUp(run: Run): Promise<End> {
