@@ -81,8 +81,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     retry: () => config().agent.retry,
     pictures: { media, settings: startConfig.media.pictures },
   });
-  /** The default one first. */
-  const names = new Set(models.list().map(({ id }) => id));
+  const names = new Set(models.offered().map(({ id }) => id));
   const tools = createToolset({
     settings: startConfig.tools,
     rules: () => config().tools.rules,
@@ -188,7 +187,7 @@ export async function composeServer(options: ServerOptions): Promise<Server> {
     accept,
     channels,
     media,
-    models: models.list(),
+    models: models.offered(),
     tools: tools.report,
     metrics,
     log,

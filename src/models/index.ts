@@ -33,6 +33,8 @@ export interface Models {
   client(name: string): ModelClient;
   /** All entries, the default one first. */
   list(): ModelInfo[];
+  /** What people may choose from: the default one first, and those that can be used. */
+  offered(): ModelInfo[];
   /** Loads what the default entry needs, so that the first message does not wait for it. */
   warm(): Promise<void>;
 }
@@ -94,19 +96,20 @@ export function createModels(
     return whole;
   };
 
+  const list = (): ModelInfo[] =>
+    [entry(defaultName), ...[...entries.values()].filter(({ name }) => name !== defaultName)].map((each) => ({
+      id: each.name,
+      provider: each.provider,
+      model: each.model,
+      ready: isUsable(each),
+    }));
+
   return {
     defaultName,
     main: () => client(defaultName),
     client,
-    list: () =>
-      [entry(defaultName), ...[...entries.values()].filter(({ name }) => name !== defaultName)].map(
-        (each) => ({
-          id: each.name,
-          provider: each.provider,
-          model: each.model,
-          ready: isUsable(each),
-        }),
-      ),
+    list,
+    offered: () => list().filter(({ id, ready }) => ready || id === defaultName),
     warm: async () => base(defaultName).warm?.(),
   };
 }

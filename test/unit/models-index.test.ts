@@ -61,6 +61,16 @@ describe('the default model', () => {
   });
 });
 
+it('people are offered the default model, and those that can be used', () => {
+  const mine = { preset: 'deepseek', api_key: 'k' };
+  const ids = (name: string) =>
+    models({ ...DEFAULTS, mine, local: { preset: 'ollama', model: 'qwen3' } }, name)
+      .offered()
+      .map(({ id }) => id);
+  expect(ids('auto')).toEqual(['mine', 'demo', 'local']);
+  expect(ids('anthropic')).toEqual(['anthropic', 'demo', 'mine', 'local']);
+});
+
 describe('calls', () => {
   it('go through retries, keys and fallbacks to the fake', async () => {
     server = await startModelServer({ keys: ['good'] });
