@@ -89,7 +89,7 @@ export function createLive({ api, memory, settings, targetOf, cancel, log, now }
     try {
       draft = { card: await api.createCard(cardJson(text, true)) };
     } catch (error) {
-      if (error instanceof FeishuError && (error.kind === 'busy' || error.kind === 'rate_limit')) throw error;
+      if (!isRefusal(error)) throw error;
       log.info(
         { error },
         'no streaming cards (is the scope cardkit:card:write granted?); messages are updated instead',
@@ -149,6 +149,16 @@ export function createLive({ api, memory, settings, targetOf, cancel, log, now }
     await api.patch(message, cardJson(text, false));
   }
 
+  /** Again at each attempt: only what is known to be gone may be followed by another message. */
+  async function takeBack(message: string): Promise<'retracted'> {
+    try {
+      await api.recall(message);
+    } catch (error) {
+      if (!(error instanceof FeishuError) || error.kind !== 'gone') throw error;
+    }
+    return 'retracted';
+  }
+
   const view: LiveView = {
     intervalMs: CARD_MS,
     async started(run) {
@@ -195,7 +205,8 @@ export function createLive({ api, memory, settings, targetOf, cancel, log, now }
       await entry.busy;
       const draft = entry.draft ?? (await recalled(delivery));
       if (!draft) return 'none';
-      if ((await memory.find(`draft-retracted:${delivery}`)) !== undefined) return 'retracted';
+      const retracted = await memory.find(`draft-retracted:${delivery}`);
+      if (retracted !== undefined) return takeBack(retracted);
       let message: string;
       try {
         message = await send(entry, draft, delivery, target, firstPart);
@@ -213,9 +224,8 @@ export function createLive({ api, memory, settings, targetOf, cancel, log, now }
           { error, delivery },
           'a streamed reply could not be finished; it is taken back and sent again',
         );
-        await memory.remember(`draft-retracted:${delivery}`, '');
-        await api.recall(message);
-        return 'retracted';
+        await memory.remember(`draft-retracted:${delivery}`, message);
+        return takeBack(message);
       }
     },
     async untype(message) {
@@ -228,5 +238,5 @@ export function createLive({ api, memory, settings, targetOf, cancel, log, now }
 /** Trying again will not help, and it isn't that the message is gone. */
 function isRefusal(error: unknown): boolean {
   if (!(error instanceof FeishuError)) return true;
-  return !['busy', 'rate_limit', 'token', 'gone'].includes(error.kind ?? '');
+  return !['busy', 'rate_limit', 'token', 'credentials', 'gone'].includes(error.kind ?? '');
 }
