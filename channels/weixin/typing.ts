@@ -35,6 +35,8 @@ export function createTyping({ api, people, login: current, clock, log, signal }
       api.typingTicket(login, user, await people.context(login.botId, user), signal),
     );
     if (ticket === undefined) return;
+    // It may be over by now.
+    if (ends.aborted) return;
     try {
       while (!ends.aborted) {
         await api.typing(login, user, ticket, true, signal);
