@@ -18,8 +18,8 @@ export interface RedisServer {
   pid(): number;
   /** Ends it; what was acknowledged is in its files. SIGKILL: as a crash does. */
   stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
-  /** Starts it again on the same port and data. Resolves when it takes commands. */
-  start(): Promise<void>;
+  /** Starts it again on the same port and data, with more arguments. Resolves when it takes commands. */
+  start(more?: string[]): Promise<void>;
   /** Ends it and removes its data. */
   close(): Promise<void>;
 }
@@ -38,7 +38,18 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const port = await freePort();
   const args = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', '']
     .concat(['--appendonly', 'yes', '--appendfsync', 'always'])
-    .concat(options.cluster ? ['--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`] : [])
+    .concat(
+      options.cluster
+        ? [
+            '--cluster-enabled',
+            'yes',
+            '--cluster-port',
+            `${await freePort()}`,
+            '--cluster-announce-ip',
+            '127.0.0.1',
+          ]
+        : [],
+    )
     .concat(options.args ?? []);
   let child: ChildProcess | undefined;
   let exited: Promise<unknown> | undefined;
@@ -56,8 +67,8 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       await exited;
       child = undefined;
     },
-    async start() {
-      child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    async start(more = []) {
+      child = spawn('redis-server', [...args, ...more], { stdio: ['ignore', 'pipe', 'inherit'] });
       exited = once(child, 'close');
       await printed(child, 'Ready to accept connections');
       if (options.cluster) await takeAllSlots(server.url);

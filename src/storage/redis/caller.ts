@@ -8,6 +8,23 @@ import { reasonOf } from './reporter.ts';
 /** Rejects only with AppError 'storage_unavailable'. */
 export type Call<C> = <T>(send: (client: C) => Promise<T>) => Promise<T>;
 
+const NO_PRIMARY = 'the sentinels know no primary of that name';
+
+/** What the operator may know or do, by the first word of what Redis answers. */
+const HINTS: Record<string, string> = {
+  READONLY: 'it is a replica; storage.url must lead to the primary',
+  MOVED: 'it is a node of a Redis Cluster; write redis-cluster://',
+  CLUSTERDOWN: 'the Redis Cluster has lost nodes',
+  LOADING: 'it is still reading its data',
+  MASTERDOWN: 'it is a replica without its primary',
+  NOREPLICAS: 'min-replicas-to-write asks for replicas that are not there',
+  MISCONF: 'it cannot write to its disk',
+  OOM: 'its memory is full',
+  NOAUTH: 'it asks for a password',
+  WRONGPASS: 'user or password is wrong',
+  NOPERM: 'the user may not do that; see the rights in docs/operator.md',
+};
+
 /** A call that waits in a busy but answering connection may take this many times as long. */
 const BUSY_FACTOR = 5;
 
@@ -19,7 +36,14 @@ export function createCaller<C extends Client>(client: C, address: string, timeo
   const lookAgain = () => {
     for (const look of waiting) look();
   };
-  client.on('error', (error: Error) => (reason = reasonOf(error)));
+  client.on('error', (error: Error) => {
+    const text = reasonOf(error);
+    // What a sentinel answered says more than that none was of use.
+    if (reason !== NO_PRIMARY || !text.startsWith('All sentinels are unreachable')) reason = text;
+  });
+  client.on('sentinelError', (error: Error) => {
+    if (error.message.endsWith('invalid reply: null')) reason = NO_PRIMARY;
+  });
   client.on('ready', () => {
     reason = undefined;
     lookAgain();
@@ -101,5 +125,6 @@ function asUnavailable(error: unknown, address: string): AppError {
   const cause = new Error(message);
   const code = /^[A-Z]{3,}\b/.exec(message)?.[0];
   if (code === undefined) return unavailable(`the connection to Redis at ${address} broke`, cause);
-  return unavailable(`Redis at ${address} refused the operation (${code})`, cause);
+  const hint = HINTS[code];
+  return unavailable(`Redis at ${address} refused the operation (${code}${hint ? `: ${hint}` : ''})`, cause);
 }

@@ -93,7 +93,6 @@ export function createClients({ address, tls, timeoutMs, log }: ClientOptions): 
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       maxRedirections: 5,
-      slotsRefreshInterval: 10_000,
     });
     return report(cluster, name);
   }

@@ -33,7 +33,7 @@ export interface Connections {
   openWorker(name: string): WorkerConnections;
   /** For one look at a server beside the one that is used, such as a replica. The caller ends it. */
   openOnce(host: string, port: number): Redis;
-  /** The servers that are used: one, or a cluster's nodes. */
+  /** The servers that are written to: one, or a cluster's primaries as far as they are known. */
   servers(): Redis[];
   close(): Promise<void>;
 }
@@ -76,7 +76,7 @@ export function createConnections({ url, tls, log, timeoutMs }: ConnectionOption
       return { client, cut: async () => void (await Promise.all(opened.map(cutClient))) };
     },
     openOnce: clients.openOnce,
-    servers: () => ('nodes' in commands ? commands.nodes() : [commands]),
+    servers: () => ('nodes' in commands ? commands.nodes('master') : [commands]),
     close: () => (closing ??= Promise.all([...all].map((client) => endClient(client))).then(() => undefined)),
   };
 }

@@ -12,7 +12,8 @@ export async function endClient(client: Client, graceMs = 1_000): Promise<void> 
     clearTimeout(timer);
   }
   await cutClient(client);
-  await ended;
+  // A cluster's client that is between two attempts has nothing whose closing would end it, and says nothing.
+  if (!client.isCluster) await ended;
 }
 
 /** Ends a client at once; what is in flight on it rejects. */
@@ -20,7 +21,7 @@ export async function cutClient(client: Client): Promise<void> {
   const { status } = client;
   if (status === 'end') return;
   client.disconnect();
-  if (status === 'reconnecting') {
+  if (status === 'reconnecting' && !client.isCluster) {
     // Between two attempts there is no socket whose closing would end the client: giving up one more attempt does.
     const attempt = client.connect().catch(() => undefined);
     client.disconnect();

@@ -30,5 +30,9 @@ export function createReporter(log: Logger, fields: Record<string, unknown>, adv
 
 /** The text only: ioredis errors carry the command, people's messages and AUTH with its password included. */
 export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message || error.name : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const text = error.message || error.name;
+  // "Failed to refresh slots cache": what the last node said tells why.
+  const { lastNodeError } = error as Error & { lastNodeError?: unknown };
+  return lastNodeError instanceof Error ? `${text} ${lastNodeError.message}` : text;
 }
