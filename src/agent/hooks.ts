@@ -69,7 +69,7 @@ export interface AgentHooks {
   /**
    * After a call was executed: fields to replace in its result.
    *
-   *     afterToolCall: (info, result) => typeof result.content === 'string' ? { content: redact(result.content) } : undefined
+   *     afterToolCall: (_info, result) => typeof result.content === 'string' ? { content: redact(result.content) } : undefined
    */
   afterToolCall?(
     info: CallInfo,

@@ -1,4 +1,5 @@
 // The nine hooks: what each may do, and that a hook that throws does no harm.
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { AgentHooks } from '../../src/agent/index.ts';
 import { textOf, type Message } from '../../src/domain/messages.ts';
@@ -14,6 +15,7 @@ import {
   user,
   type PlayOptions,
 } from '../fakes/agent.ts';
+import { calendar, examples, stronger, tests } from '../fakes/hook-examples.ts';
 
 const echo = () => tool('echo');
 const oneCall = (more: PlayOptions = {}) =>
@@ -207,5 +209,116 @@ describe('hooks', () => {
     expect(called.calls).toEqual([]);
     expect(brief(messagesOf(result))[2]).toContain('could not be checked');
     expect(logs.some(({ level }) => level === 'error')).toBe(true);
+  });
+});
+
+describe('the example at each hook', () => {
+  const sources = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
+  // Layout is the formatter's: spaces, brackets around a conditional, trailing commas.
+  const words = (text: string) => text.replaceAll(/[\s()]+|,(?=\s*\n\s*[)}\]])/gu, '').replaceAll(/,$/gu, '');
+  const documented = [
+    ...sources('../../src/agent/hooks.ts').matchAll(/\n {3}\*\n((?: {3}\* {5}.*\n)+) {3}\*\/\n {2}(\w+)\?/gu),
+  ].map(([, text = '', name = '']) => [name, text.replaceAll(/^ {3}\* {5}/gmu, '')] as const);
+
+  it('is one of nine', () => {
+    expect(documented.map(([name]) => name)).toEqual(Object.keys(examples));
+  });
+
+  it.each(documented)('%s: is the one that is run here', (_name, text) => {
+    expect(words(sources('../fakes/hook-examples.ts'))).toContain(words(text));
+  });
+
+  const secret = tool('shell', async () => success('the key is sk-123'));
+
+  it.each<[keyof typeof examples, PlayOptions, (played: Awaited<ReturnType<typeof play>>) => void]>([
+    [
+      'transformContext',
+      { prompts: [prompt('call 13800138000')] },
+      ({ model, result }) => {
+        expect(brief(model.requests[0]!.messages)).toEqual(['user: call ***']);
+        expect(brief(messagesOf(result))[0]).toBe('user: call 13800138000');
+      },
+    ],
+    [
+      'convertToModel',
+      {
+        prompts: [
+          {
+            message: {
+              role: 'user',
+              content: [
+                { type: 'text', text: 'hi' },
+                { type: 'file', media_type: 'text/plain', name: 'a.txt', ref: 'media:a' },
+              ],
+            },
+          },
+        ],
+      },
+      ({ model }) => expect(model.requests[0]!.messages[0]!.content).toHaveLength(1),
+    ],
+    [
+      'beforeToolCall',
+      {
+        script: [
+          {
+            calls: [
+              ['shell', { command: 'rm -r /' }],
+              ['shell', { command: 'ls' }],
+            ],
+          },
+          'ok',
+        ],
+        tools: [secret],
+      },
+      ({ result }) =>
+        expect(brief(messagesOf(result)).slice(3, 5)).toEqual([
+          'error Deleting is off.',
+          'result the key is sk-123',
+        ]),
+    ],
+    [
+      'afterToolCall',
+      { script: [{ calls: [['shell']] }, 'ok'], tools: [secret] },
+      ({ result }) => expect(brief(messagesOf(result))[2]).toContain('the key is ***'),
+    ],
+    [
+      'prepareNextTurn',
+      { script: Array.from({ length: 5 }, (_, n) => ({ calls: [['echo', { n }]] })), tools: [echo()] },
+      ({ result }) => {
+        expect(result.reply).toBe('a better answer');
+        expect(stronger.requests[0]?.thinking).toBe('high');
+      },
+    ],
+    [
+      'shouldStopAfterTurn',
+      {
+        script: [{ calls: [['echo']], usage: { input: 200_000, output: 1, cached: 0 } }, 'not asked'],
+        tools: [echo()],
+      },
+      ({ result }) => expect(result).toMatchObject({ reply: 'Enough for today.', turns: 1 }),
+    ],
+    ['getApiKey', {}, ({ model }) => expect(model.requests[0]?.apiKey).toBe('key of llm/scripted')],
+    [
+      'getSteering',
+      { script: [{ calls: [['echo']] }, 'ok'], tools: [echo()], steering: async () => [prompt('now')] },
+      ({ model }) => expect(brief(model.requests[0]!.messages)).toEqual(['user: hi', 'user: now']),
+    ],
+    [
+      'getFollowUp',
+      { script: ['done', 'they are green'] },
+      ({ result }) => expect(result.reply).toBe('done\n\nthey are green'),
+    ],
+  ])('%s: does what it says', async (name, options, check) => {
+    tests.red = 1;
+    check(await play({ hooks: { [name]: examples[name] }, ...options }));
+  });
+
+  it('getSteering: leaves messages waiting at a quiet hour', async () => {
+    calendar.quiet = true;
+    const { model } = await play({
+      hooks: { getSteering: examples.getSteering },
+      steering: async () => [prompt('now')],
+    });
+    expect(brief(model.requests[0]!.messages)).toEqual(['user: hi']);
   });
 });
