@@ -58,6 +58,10 @@ export interface IlinkServer {
   qrHere(): FakeQr;
   /** A person writes to the bot. Resolves with the message's id. */
   say(bot: string, message: FakeSaid): string;
+  /** The same; whether the client moved its cursor past it, or came for it once more. */
+  offer(bot: string, message: FakeSaid): Promise<boolean>;
+  /** Hands over what may be no message at all. */
+  pushRaw(bot: string, message: unknown): void;
   /** Resolves when the client has moved its cursor past everything that was said to this bot. */
   taken(bot: string): Promise<void>;
   sends: FakeSend[];
@@ -100,11 +104,25 @@ export interface IlinkOptions {
 interface Bot {
   id: string;
   token: string;
-  dead?: 'ret' | 'errcode';
-  messages: { seq: number; message: Json }[];
+  dead: 'ret' | 'errcode' | undefined;
+  messages: { seq: number; message: unknown }[];
   /** How far the client has come. */
   taken: number;
+  /** The newest that it was given. */
+  given: number;
+  /** What it may come for once more. */
+  offers: Set<{ seq: number; resolve: (taken: boolean) => void }>;
 }
+
+const newBot = (id: string, token: string): Bot => ({
+  id,
+  token,
+  dead: undefined,
+  messages: [],
+  taken: 0,
+  given: 0,
+  offers: new Set(),
+});
 
 const JSON_TYPE = 'application/json';
 const BIG = /"@uint64:(\d+)"/g;
@@ -184,7 +202,7 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
     const token = String(headers.authorization).replace(/^Bearer /, '');
     const bot = [...bots.values()].find((one) => one.token === token);
     // A token of before a new login is as dead as any.
-    return bot ?? { id: '', token, dead: 'ret', messages: [], taken: 0 };
+    return bot ?? { ...newBot('', token), dead: 'ret' };
   }
 
   const cursorOf = (seq: number) => Buffer.from(JSON.stringify({ seq })).toString('base64');
@@ -201,11 +219,17 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
     const seq = seqOf(body['get_updates_buf']);
     cursors.push(String(body['get_updates_buf']));
     bot.taken = Math.max(bot.taken, seq);
+    for (const offer of bot.offers) {
+      if (offer.seq > seq && offer.seq > bot.given) continue;
+      bot.offers.delete(offer);
+      offer.resolve(offer.seq <= seq);
+    }
     changed();
     const fresh = () => bot.messages.filter((one) => one.seq > seq);
     if (fresh().length === 0 && !bot.dead) await hold(response, bot.id);
     if (bot.dead) return deadAnswer(bot);
     const messages = fresh();
+    bot.given = Math.max(bot.given, messages.at(-1)?.seq ?? 0);
     return {
       ret: 0,
       msgs: messages.map(({ message }) => message),
@@ -376,8 +400,7 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
       confirm(botId: string) {
         const known = bots.get(botId);
         const token = `secret-token-${++serial}`;
-        const bot: Bot = { id: botId, token, messages: known?.messages ?? [], taken: known?.taken ?? 0 };
-        bots.set(botId, bot);
+        bots.set(botId, { ...(known ?? newBot(botId, token)), token, dead: undefined });
         qr.become('confirmed', {
           bot_token: token,
           ilink_bot_id: botId,
@@ -390,6 +413,35 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
     qrs.push(qr);
     changed();
     return qr;
+  }
+
+  function botOf(id: string): Bot {
+    const bot = bots.get(id);
+    if (!bot) throw new Error(`${id} is not logged in`);
+    return bot;
+  }
+
+  function push(botId: string, said: FakeSaid): { bot: Bot; seq: number; id: string } {
+    const { from = 'user-ada', text, items, at = Date.now(), more = {} } = said;
+    const bot = botOf(botId);
+    const seq = ++serial;
+    const id = said.id ?? String(FIRST_ID + BigInt(seq));
+    contexts.set(`${botId} ${from}`, `context-${seq}`);
+    const message = {
+      seq,
+      message_id: big(id),
+      from_user_id: from,
+      to_user_id: botId,
+      create_time_ms: at,
+      message_type: 1,
+      message_state: 2,
+      context_token: `context-${seq}`,
+      item_list: items ?? [{ type: 1, text_item: { text } }],
+      ...more,
+    };
+    bot.messages.push({ seq, message });
+    changed();
+    return { bot, seq, id };
   }
 
   const http = createServer((request, response) => {
@@ -426,29 +478,14 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
       await until(() => qrs.length > after);
       return qrs.at(-1)!;
     },
-    say(botId, { from = 'user-ada', text, items, id, at = Date.now(), more = {} }) {
-      const bot = bots.get(botId);
-      if (!bot) throw new Error(`${botId} is not logged in`);
-      const seq = ++serial;
-      const messageId = id ?? String(FIRST_ID + BigInt(seq));
-      contexts.set(`${botId} ${from}`, `context-${seq}`);
-      bot.messages.push({
-        seq,
-        message: {
-          seq,
-          message_id: big(messageId),
-          from_user_id: from,
-          to_user_id: botId,
-          create_time_ms: at,
-          message_type: 1,
-          message_state: 2,
-          context_token: `context-${seq}`,
-          item_list: items ?? [{ type: 1, text_item: { text } }],
-          ...more,
-        },
-      });
+    say: (botId, said) => push(botId, said).id,
+    offer(botId, said) {
+      const { bot, seq } = push(botId, said);
+      return new Promise((resolve) => void bot.offers.add({ seq, resolve }));
+    },
+    pushRaw(botId, message) {
+      botOf(botId).messages.push({ seq: ++serial, message });
       changed();
-      return messageId;
     },
     taken(botId) {
       const bot = bots.get(botId);
@@ -460,7 +497,7 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
       return [...shown.values()].map(({ text, file }) => text ?? `(${file?.type} ${file?.name ?? ''})`);
     },
     kill(botId, how = 'ret') {
-      bots.get(botId)!.dead = how;
+      botOf(botId).dead = how;
       changed();
     },
     fail: (path, failure) => void failures.push({ ...failure, path, left: failure.times ?? 1 }),
