@@ -44,6 +44,8 @@ const RESTART_MS = { first: 1_000, most: 60_000 };
 const MISSING_MS = 60_000;
 /** Deliveries ask again after a quarter of the time that nobody was logged in. */
 const ASK_MS = { least: 500, most: 30_000 };
+/** Another process can send it at once. */
+const ELSEWHERE_MS = 1_000;
 const FRESH_MS = 60_000;
 /** A puppet that shows no new code for so long after a logout is started anew. */
 const NO_CODE_MS = 120_000;
@@ -55,6 +57,7 @@ export function createAccount(options: AccountOptions): Account {
   let serial = 0;
   let child: Child | undefined;
   let login: { id: string; at: number } | undefined;
+  let acting = false;
   let awaySince = clock.now();
   let beatAt: number | undefined;
   let failure: Extract<FromChild, { type: 'fatal' }> | undefined;
@@ -158,6 +161,8 @@ export function createAccount(options: AccountOptions): Account {
 
   return {
     async run(signal) {
+      acting = true;
+      awaySince = clock.now();
       while (!signal.aborted) {
         onStatus({ state: 'starting' });
         failure = undefined;
@@ -174,6 +179,7 @@ export function createAccount(options: AccountOptions): Account {
         const waitMs = onEnd(how, signal.aborted);
         await clock.sleep(waitMs, signal).catch(() => undefined);
       }
+      acting = false;
     },
     async send(request) {
       const number = ++serial;
@@ -189,6 +195,7 @@ export function createAccount(options: AccountOptions): Account {
     },
     away() {
       if (login) return undefined;
+      if (!acting) return { reason: 'another process of this server has the login', afterMs: ELSEWHERE_MS };
       const afterMs = Math.min(Math.max((clock.now() - awaySince) / 4, ASK_MS.least), ASK_MS.most);
       return { reason: 'nobody is logged in to WeChat', afterMs: Math.ceil(afterMs) };
     },

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { types, type payloads } from 'wechaty-puppet';
 import type { Happening, Told } from './wechat-puppet.ts';
 
-export const PUPPET = fileURLToPath(new URL('wechat-puppet.ts', import.meta.url));
+const PUPPET = fileURLToPath(new URL('wechat-puppet.ts', import.meta.url));
 export const BOT = { id: 'wxid_bot', name: 'Lane' };
 export const ADA = { id: 'wxid_ada', name: 'Ada' };
 export const BOB = { id: 'wxid_bob', name: 'Bob' };
@@ -44,6 +44,7 @@ export async function startWechatPlatform(first: World = WORLD) {
   let puppet: Socket | undefined;
   const waiting = new Set<() => void>();
   let attempts = 0;
+  let remembered = 0;
 
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -67,6 +68,7 @@ export async function startWechatPlatform(first: World = WORLD) {
         sent.push(what);
         socket.write(`${JSON.stringify({ do: 'noted' } satisfies Happening)}\n`);
       } else if (told.tell === 'spawned') spawned.push(told.pid);
+      else if (told.tell === 'remembered') remembered += 1;
       else attempts += 1;
       changed();
     });
@@ -102,6 +104,7 @@ export async function startWechatPlatform(first: World = WORLD) {
     /** What each puppet was told, and what it sees of its process. */
     ups,
     attempts: () => attempts,
+    remembered: () => remembered,
     connections: () => sockets.size,
     until,
     happen,

@@ -16,6 +16,8 @@ export type Happening =
   | { do: 'login'; id: string }
   | { do: 'logout'; reason: string }
   | { do: 'heartbeat' }
+  /** The puppet keeps something of its login. */
+  | { do: 'remember' }
   | { do: 'message'; payload: payloads.Message; file?: { name: string; base64: string } }
   /** What was told as sent has been noted. */
   | { do: 'noted' }
@@ -28,6 +30,7 @@ export type Told =
   | { tell: 'up'; pid: number; secret: string; env: string[]; sends: string }
   | { tell: 'sent'; to: string; text?: string; mentions?: string[]; file?: { name: string; base64: string } }
   | { tell: 'sending' }
+  | { tell: 'remembered' }
   | { tell: 'spawned'; pid: number };
 
 export interface FakePuppetOptions {
@@ -96,6 +99,12 @@ export default class WechatTestPuppet extends PuppetMock {
     await promise;
   }
 
+  async #remember(): Promise<void> {
+    await this.memory.set('session', 'a login');
+    await this.memory.save();
+    this.#tell({ tell: 'remembered' });
+  }
+
   #tell(told: Told): void {
     this.#socket?.write(`${JSON.stringify(told)}\n`);
   }
@@ -117,6 +126,9 @@ export default class WechatTestPuppet extends PuppetMock {
         return;
       case 'logout':
         void this.logout(happening.reason);
+        return;
+      case 'remember':
+        void this.#remember();
         return;
       case 'heartbeat':
         this.emit('heartbeat', { data: 'still here' });

@@ -8,9 +8,9 @@ import type { Puppet } from 'wechaty-puppet';
 type PuppetClass = new (options: Record<string, unknown>) => InstanceType<typeof Puppet>;
 
 /** The setting names nothing that is installed. */
-export const PUPPET_MISSING = 'PuppetMissing';
+const PUPPET_MISSING = 'PuppetMissing';
 
-/** Rejects with an error named PUPPET_MISSING, or with what the module throws. */
+/** Rejects with an error of this name, or with what the module throws. */
 export async function loadPuppet(name: string, options: Record<string, unknown>) {
   if (!isInstalled(name)) throw Object.assign(new Error(name), { name: PUPPET_MISSING });
   let found: unknown = await import(specifierOf(name));

@@ -1,0 +1,250 @@
+// WeChat through wechaty on the whole server: from the code that waits to be scanned to answers in a room, through logouts, dying
+// child processes, and the server's own end. The puppet is the unmodified mock, in the real child process.
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { types } from 'wechaty-puppet';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { startModelServer } from '../fakes/model-server.ts';
+import { startRedis } from '../fakes/redis-server.ts';
+import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
+import {
+  ADA,
+  BOT,
+  QR,
+  ROOM,
+  SECRET,
+  startWechatPlatform,
+  type WechatPlatform,
+} from '../fakes/wechat-platform.ts';
+
+const PATIENCE = { timeout: 40_000, interval: 50 };
+
+async function status(server: ServerProcess): Promise<{ state: string; detail?: string; qr?: string }> {
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  const answer = await fetch(`${server.url}/api/channels`, { headers });
+  const { items } = (await answer.json()) as { items: { account: string; state: string }[] };
+  return items.find(({ account }) => account === 'friends')!;
+}
+
+const reaches = (server: ServerProcess, wanted: object) =>
+  vi.waitFor(async () => expect(await status(server)).toMatchObject(wanted), PATIENCE);
+
+async function sent(platform: WechatPlatform, texts: string[]): Promise<void> {
+  await vi.waitFor(() => expect(platform.sent.map(({ text }) => text)).toEqual(texts), PATIENCE);
+}
+
+const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`) && !isZombie(pid);
+
+/** Nobody has asked for how it ended, but it has. */
+function isZombie(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+const configOf = (openaiUrl: string, platform: WechatPlatform, more: object = {}) =>
+  withModel(openaiUrl, {
+    agent: { retry: { attempts: 0 } },
+    workers: { lock_seconds: 2, sweep_seconds: 1 },
+    // As many attempts as a few seconds hold: what waits for a login must not use them up.
+    delivery: { base_ms: 20, max_ms: 40, max_attempts: 2, timeout_ms: 10_000 },
+    channels: { friends: { ...platform.settings, ...more } },
+  });
+
+describe('one server', () => {
+  let platform: WechatPlatform;
+  let model: Awaited<ReturnType<typeof startModelServer>>;
+  let server: ServerProcess;
+  beforeAll(async () => {
+    platform = await startWechatPlatform();
+    model = await startModelServer();
+    server = await startServer({ config: configOf(model.openaiUrl, platform) });
+    await platform.up();
+  }, 60_000);
+  afterAll(async () => {
+    await server.close();
+    await model.close();
+    await platform.close();
+  });
+
+  test('a code waits to be scanned, in the API and in the terminal; scanned; logged in, with a heartbeat', async () => {
+    platform.scan();
+    await reaches(server, { state: 'waiting_for_login', qr: QR });
+    await server.line(/scan this code with WeChat/);
+    platform.scan(QR, types.ScanStatus.Scanned);
+    await reaches(server, {
+      state: 'waiting_for_login',
+      detail: expect.stringContaining('confirm') as string,
+    });
+    expect((await status(server)).qr).toBeUndefined();
+    platform.login();
+    await reaches(server, { state: 'connected', detail: 'logged in as Lane' });
+    platform.happen({ do: 'heartbeat' });
+    await reaches(server, {
+      state: 'connected',
+      detail: expect.stringContaining('last sign of life 0 s ago') as string,
+    });
+  });
+
+  test('a direct message is answered; in a room only who mentions us, with a mention; a redelivery changes nothing', async () => {
+    platform.say({ id: 'd1', from: ADA.id, text: 'hello' });
+    await sent(platform, ['echo: hello']);
+    platform.say({ id: 'r0', from: ADA.id, room: ROOM.id, text: 'just chatting' });
+    const asked = {
+      id: 'r1',
+      from: ADA.id,
+      room: ROOM.id,
+      mentions: [BOT.id],
+      text: '@Lane\u2005what is tea?',
+    };
+    platform.say(asked);
+    platform.say(asked);
+    await sent(platform, ['echo: hello', '@Ada echo: Ada: what is tea?']);
+    expect(platform.sent[1]).toMatchObject({ to: ROOM.id, mentions: [ADA.id] });
+    platform.sent.length = 0;
+  });
+
+  test('logged out: the answer waits, however long, and goes out after the next login', async () => {
+    const { promise: hold, resolve } = Promise.withResolvers<void>();
+    model.enqueue({ text: 'worth waiting for', hold });
+    const asked = model.requests.length;
+    platform.say({ id: 'd2', from: ADA.id, text: 'are you there?' });
+    await model.request(asked);
+    platform.logout();
+    await reaches(server, {
+      state: 'waiting_for_login',
+      detail: expect.stringContaining('kicked out') as string,
+    });
+    resolve();
+    // More often than max_attempts.
+    await vi.waitFor(() => {
+      expect(server.lines.filter((line) => line.includes('delivery waits')).length).toBeGreaterThan(2);
+    }, PATIENCE);
+    expect(platform.sent).toEqual([]);
+    platform.login();
+    await sent(platform, ['worth waiting for']);
+    platform.sent.length = 0;
+  });
+
+  test('the child is killed while its message is worked on: the server goes on, and answers once after the next login', async () => {
+    const { promise: hold, resolve } = Promise.withResolvers<void>();
+    model.enqueue({ text: 'the answer', hold });
+    const asked = model.requests.length;
+    platform.say({ id: 'd3', from: ADA.id, text: 'a long question' });
+    await model.request(asked);
+    process.kill(platform.pids.at(-1)!, 'SIGKILL');
+    await reaches(server, { state: 'disconnected', detail: expect.stringContaining('SIGKILL') as string });
+    resolve();
+    await platform.up(2);
+    platform.login();
+    // Delivered once more by the platform, to the new child.
+    platform.say({ id: 'd3', from: ADA.id, text: 'a long question' });
+    await sent(platform, ['the answer']);
+    platform.say({ id: 'd4', from: ADA.id, text: 'thanks' });
+    await sent(platform, ['the answer', 'echo: thanks']);
+    platform.sent.length = 0;
+  });
+
+  test.each(['throw', 'exit'] as const)('a puppet that does %s ends its own process only', async (how) => {
+    const children = platform.pids.length;
+    platform.happen({ do: how });
+    await platform.up(children + 1);
+    platform.login();
+    platform.say({ id: `after-${how}`, from: ADA.id, text: how });
+    await sent(platform, [`echo: ${how}`]);
+    platform.sent.length = 0;
+    expect(server.child.exitCode).toBeNull();
+  });
+
+  test('the puppet’s secrets are in no line of the log', () => {
+    expect(platform.ups[0]?.secret).toBe(SECRET);
+    expect(server.lines.some((line) => line.includes('the puppet prints'))).toBe(true);
+    expect(server.lines.filter((line) => line.includes(SECRET))).toEqual([]);
+  });
+
+  test('the server is killed: its child ends by itself, with what the puppet has started', async () => {
+    platform.happen({ do: 'spawn' });
+    await platform.until(() => platform.spawned.length > 0);
+    const family = [platform.pids.at(-1)!, ...platform.spawned];
+    expect(family.every(isAlive)).toBe(true);
+    await server.kill('SIGKILL');
+    await vi.waitFor(() => expect(family.filter(isAlive)).toEqual([]), PATIENCE);
+  });
+});
+
+const { later, track } = useCleanups();
+
+async function makeFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-wechat-'));
+  later(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test('SIGTERM: the child ends with the server; the login’s memory is there for the next one, for its owner only', async () => {
+  const platform = track(await startWechatPlatform());
+  const model = track(await startModelServer());
+  const dataDir = await makeFolder();
+  const server = track(
+    await startServer({ config: configOf(model.openaiUrl, platform, { memory: '' }), dataDir }),
+  );
+  await platform.up();
+  platform.login();
+  await reaches(server, { state: 'connected' });
+  platform.happen({ do: 'remember' });
+  await platform.until(() => platform.remembered() > 0);
+  expect(await server.kill('SIGTERM')).toBe(0);
+  expect(platform.pids.filter(isAlive)).toEqual([]);
+  expect(await readFile(join(dataDir, 'wechat-friends.memory-card.json'), 'utf8')).toContain('a login');
+});
+
+test('a puppet that isn’t installed: said so, and everything else works', async () => {
+  const platform = track(await startWechatPlatform());
+  const model = track(await startModelServer());
+  const puppet = 'wechaty-puppet-wechat4u';
+  const server = track(await startServer({ config: configOf(model.openaiUrl, platform, { puppet }) }));
+  await reaches(server, {
+    state: 'failed',
+    detail: `the puppet ${puppet} is not installed: npm install ${puppet}`,
+  });
+  expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+});
+
+test(
+  'two gateways: one has the login; when it is killed, the other one takes over and sends what waits',
+  { timeout: 120_000 },
+  async () => {
+    const redis = track(await startRedis());
+    const platform = track(await startWechatPlatform());
+    const model = track(await startModelServer());
+    const config = configOf(model.openaiUrl, platform);
+    const start = async () => track(await startServer({ config, redisUrl: redis.url }));
+    const first = await start();
+    await platform.up();
+    platform.login();
+    await reaches(first, { state: 'connected' });
+    const second = await start();
+    await reaches(second, { state: 'disconnected', detail: 'another process of this server has the login' });
+    platform.say({ id: 'd1', from: ADA.id, text: 'hello' });
+    await sent(platform, ['echo: hello']);
+    const { promise: hold, resolve } = Promise.withResolvers<void>();
+    model.enqueue({ text: 'and now: nothing', hold });
+    const asked = model.requests.length;
+    platform.say({ id: 'd2', from: ADA.id, text: 'and now?' });
+    await model.request(asked);
+    await first.kill('SIGKILL');
+    // Either process may have been at work on it.
+    resolve();
+    await platform.up(2);
+    expect(platform.pids).toHaveLength(2);
+    platform.login();
+    await reaches(second, { state: 'connected' });
+    await vi.waitFor(() => expect(platform.sent).toHaveLength(2), PATIENCE);
+    expect(platform.sent[1]?.text).toMatch(/^(?:and now: nothing|echo: and now\?)$/);
+  },
+);
