@@ -31,6 +31,13 @@ const serverSchema = z.strictObject({
 
 const storageSchema = z.strictObject({
   url: z.string().default(''),
+  tls: z
+    .strictObject({
+      ca_file: z.string().default(''),
+      cert_file: z.string().default(''),
+      key_file: z.string().default(''),
+    })
+    .prefault({}),
   data_dir: z.string().default('./data'),
   history_ttl_days: z.number().nonnegative().default(0),
   dedupe_hours: z.number().positive().default(48),

@@ -25,8 +25,10 @@ import { createStore } from './store.ts';
 import { createSubscriber } from './subscriber.ts';
 
 export interface RedisStorageOptions {
-  /** redis://[user:password@]host[:port][/database] or rediss://… */
+  /** See address.ts for its forms. */
   url: string;
+  /** PEM, for rediss. */
+  tls?: { ca?: string; cert?: string; key?: string };
   log: Logger;
   /** How long a message id is remembered. */
   dedupeHours?: number;
@@ -51,7 +53,12 @@ export async function createRedisStorage(options: RedisStorageOptions): Promise<
   const lockMs = Math.ceil((options.lockSeconds ?? 30) * 1_000);
 
   const run = await loadScripts();
-  const connections = createConnections({ url, log, timeoutMs });
+  const connections = createConnections({
+    url,
+    ...(options.tls ? { tls: options.tls } : {}),
+    log,
+    timeoutMs,
+  });
   const context: RedisContext = {
     connections,
     operate: createOperate(connections, run),
