@@ -98,6 +98,8 @@ export interface FeishuServer {
   uploads: { path: string; size: number }[];
   /** Resolves with the connection's acknowledgement code once it came. `parts`: fragments. */
   push(event: Json, options?: { parts?: number }): Promise<number>;
+  /** Bytes on every connection, whatever they are. */
+  sendRaw(data: Buffer | string): void;
   connected(): Promise<void>;
   connections(): number;
   dropConnections(): void;
@@ -516,6 +518,9 @@ export async function startFeishuServer(): Promise<FeishuServer> {
         );
       }
       return promise;
+    },
+    sendRaw(data) {
+      for (const socket of sockets.keys()) socket.send(data);
     },
     connected: () =>
       sockets.size > 0 ? Promise.resolve() : new Promise((resolve) => waitingForConnection.push(resolve)),

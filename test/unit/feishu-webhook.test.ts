@@ -1,5 +1,6 @@
 // Feishu's webhook mode: what the platform sends is taken, and what anybody else sends is not.
 import { createCipheriv, createHash, randomBytes } from 'node:crypto';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createReceiver } from '../../channels/feishu/webhook.ts';
 import { APP_ID, messageEvent, OTHER_APP } from '../fakes/feishu-server.ts';
@@ -118,4 +119,36 @@ describe('the events address', () => {
     expect(await post(body, headers)).toEqual({ status: 401, body: { code: 401, msg: 'refused' } });
     expect(received).toEqual([]);
   });
+});
+
+test('whatever is posted, and however a good request is changed, nothing gets through and nothing is thrown', async () => {
+  const { received, post } = setUp();
+  const body = encrypt(messageEvent({ text: 'attack' }));
+  const headers = sign(body);
+  const anything = fc.oneof(
+    fc.string(),
+    fc.json(),
+    fc
+      .uint8Array({ maxLength: 200 })
+      .map((bytes) => JSON.stringify({ encrypt: Buffer.from(bytes).toString('base64') })),
+    fc
+      .nat(body.length - 1)
+      .map((at) => `${body.slice(0, at)}${body[at] === 'A' ? 'B' : 'A'}${body.slice(at + 1)}`),
+    fc.nat(body.length - 1).map((at) => body.slice(0, at)),
+  );
+  const someHeaders = fc.oneof(
+    fc.constant(headers),
+    fc.constant({}),
+    fc.dictionary(fc.string(), fc.string()),
+  );
+  await fc.assert(
+    fc.asyncProperty(anything, someHeaders, async (text, given) => {
+      fc.pre(text !== body);
+      expect((await post(text, given)).status).toBe(401);
+    }),
+    { numRuns: 300 },
+  );
+  expect(received).toEqual([]);
+  expect((await post(body, headers)).status).toBe(200);
+  expect(received).toHaveLength(1);
 });

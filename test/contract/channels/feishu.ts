@@ -1,4 +1,5 @@
 // Feishu for the contract suite: the unmodified SDK on its long connection, against a fake of the platform.
+import { randomBytes } from 'node:crypto';
 import { createFeishuChannel } from '../../../channels/feishu/index.ts';
 import { configSchema, type FeishuSettings } from '../../../config/schema.ts';
 import { systemClock } from '../../../src/system-clock.ts';
@@ -9,7 +10,15 @@ import {
   messageEvent,
   startFeishuServer,
 } from '../../fakes/feishu-server.ts';
+import { encodeFrame } from '../../fakes/feishu-frames.ts';
 import { ACCOUNT, type ChannelParts, type ChannelRig, type Said } from '../suites/channel.ts';
+
+/** Of frames that say nothing of use. */
+const HEADERS: Record<string, string>[] = [
+  {},
+  { type: 'event' },
+  { type: 'event', message_id: 'x', sum: '1', seq: '0' },
+];
 
 const bot = { openId: BOT_OPEN_ID, name: 'Lane' };
 
@@ -39,6 +48,12 @@ export async function feishuRig(parts: ChannelParts): Promise<ChannelRig> {
       group,
       ...(group && mentioned ? { text: `@_user_1 ${text}`, mentions: [bot] } : { text }),
     });
+  const events = [
+    { schema: '2.0' },
+    { schema: '2.0', header: { event_type: 'im.message.receive_v1' }, event: { message: 1 } },
+    { schema: '2.0', header: { event_type: 'im.unheard.of_v9' }, event: null },
+    { header: { event_type: 'im.message.receive_v1' }, event: { sender: [], message: { content: '{' } } },
+  ];
   let away = false;
 
   return {
@@ -53,11 +68,16 @@ export async function feishuRig(parts: ChannelParts): Promise<ChannelRig> {
       await server.push(messageEvent({ ...message, sender: BOT_OPEN_ID, senderType: 'app' }));
     },
     garbage: [
-      { schema: '2.0' },
-      { schema: '2.0', header: { event_type: 'im.message.receive_v1' }, event: { message: 1 } },
-      { schema: '2.0', header: { event_type: 'im.unheard.of_v9' }, event: null },
-      { header: { event_type: 'im.message.receive_v1' }, event: { sender: [], message: { content: '{' } } },
-    ].map((one) => () => server.push({ event: {}, ...one })),
+      ...['', 'not a frame', Buffer.alloc(0), Buffer.from([0xff, 0xff, 0xff]), randomBytes(400)].map(
+        (bytes) => async () => server.sendRaw(bytes),
+      ),
+      // Frames that are some: no headers, no JSON.
+      ...HEADERS.map(
+        (headers) => async () =>
+          server.sendRaw(encodeFrame({ service: 7, method: 1, headers, payload: Buffer.from('{') })),
+      ),
+      ...events.map((one) => () => server.push({ event: {}, ...one })),
+    ],
     sent: () =>
       server.calls
         .filter(
