@@ -94,7 +94,8 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
 
   test('a daily limit is answered with a sentence, wherever the answer goes, and the model is not asked', async () => {
     const callback = track(await startCallbackReceiver());
-    const { model, client } = await setUp(backend, {}, { limits: { tokens_per_day_user: 1 } });
+    const limits = { tokens_per_day_user: 1, tokens_per_day_conversation: 1 };
+    const { model, client } = await setUp(backend, {}, { limits });
     const by = (id: string) => ({ body: { sender: { id }, callback_url: callback.url } });
     await client.send('what time is it', { id: 'a', ...by('ann') });
     expect(await client.settled('a')).toMatchObject({ status: 'done' });
@@ -105,10 +106,13 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
     });
     await client.send('what time is it now', { id: 'b', ...by('ann') });
     expect((await client.settled('b')).reply?.text).toMatch(/reached today's usage limit/);
-    await client.send('and for me', { id: 'c', conversation: 'c2', ...by('bo') });
-    expect(await client.settled('c')).toMatchObject({ status: 'done' });
+    // Somebody else has spent nothing yet, but the conversation has; elsewhere both are free.
+    await client.send('我想问现在几点', { id: 'c', ...by('bo') });
+    expect((await client.settled('c')).reply?.text).toBe('这个对话今天的用量已达上限，请明天再来。');
+    await client.send('and for me', { id: 'd', conversation: 'c2', ...by('bo') });
+    expect(await client.settled('d')).toMatchObject({ status: 'done' });
     expect(model.requests).toHaveLength(2);
-    await vi.waitFor(() => expect(callback.received).toHaveLength(3), { timeout: 10_000 });
+    await vi.waitFor(() => expect(callback.received).toHaveLength(4), { timeout: 10_000 });
   });
 
   test('pairing through the API: a stranger is listed, approved, answered, and taken back', async () => {

@@ -5,6 +5,9 @@ import type { AgentPrompt, AgentResult } from '../../src/agent/index.ts';
 import { HINT, LIMIT, NUDGE } from '../../src/agent/wording.ts';
 import type { RunEvent } from '../../src/domain/events.ts';
 import type { Block, Message } from '../../src/domain/messages.ts';
+import { createRequestBuilder as anthropicBuilder } from '../../src/models/anthropic/request.ts';
+import { createRequestBuilder as openaiBuilder } from '../../src/models/openai/request.ts';
+import { resolveEntry } from '../../src/models/settings.ts';
 import type { JournalEntry } from '../../src/ports/store.ts';
 import { fail, success, type Tool } from '../../src/ports/tool.ts';
 import {
@@ -19,6 +22,8 @@ import {
   type Play,
   type Step,
 } from '../fakes/agent.ts';
+import { anthropicRules, rejectAnthropic } from '../fakes/model/anthropic-strict.ts';
+import { openaiRules, rejectOpenAI } from '../fakes/model/openai-strict.ts';
 
 const callArb = fc.tuple(
   fc.constantFrom('good', 'bad', 'throwing', 'ending', 'together', 'nobody'),
@@ -150,9 +155,38 @@ function inbox(arrivals: readonly number[]) {
 
 const RUNS = { numRuns: 300 };
 
+const openai = { provider: 'openai', model: 'm', base_url: 'http://x/v1' } as const;
+const builders = {
+  openai: openaiBuilder(resolveEntry('a', openai)),
+  picky: openaiBuilder(
+    resolveEntry('b', { ...openai, flags: { bridge_tool_results: true, call_ids: 'mistral' } }),
+  ),
+  anthropic: anthropicBuilder(resolveEntry('c', { provider: 'anthropic', model: 'm' })),
+};
+const specs = tools(new Map()).map(({ name, description, parameters }) => ({
+  name,
+  description,
+  parameters,
+}));
+
+/** What OpenAI, the pickiest of those who copy it, and Anthropic would answer to these messages, by the strict fakes' rules. */
+function rejections(messages: Message[]): string[] {
+  const asked = { system: 'You are a test.', messages, tools: specs, allowTools: true, cacheKey: 'c' };
+  return [
+    rejectOpenAI(builders.openai.build(asked), openaiRules),
+    rejectOpenAI(builders.picky.build(asked), {
+      ...openaiRules,
+      alternate: true,
+      callId: /^[A-Za-z0-9]{9}$/u,
+    }),
+    rejectAnthropic(builders.anthropic.build(asked), anthropicRules),
+  ].flatMap((rejection) => rejection?.message ?? []);
+}
+
 function checkResult(result: AgentResult, events: RunEvent[], taken: AgentPrompt[], maxSteps: number): void {
   const history = messagesOf(result);
   expect(violationsOf(merge(history))).toEqual([]);
+  expect(rejections(history)).toEqual([]);
   // Injected prompts leave no trace.
   const text = JSON.stringify(result.entries);
   for (const injected of [NUDGE, LIMIT, HINT]) expect(text).not.toContain(injected);
@@ -202,6 +236,7 @@ describe('any run', () => {
         expect(turnStarts(run.events)).toBeLessThanOrEqual(scenario.settings.max_steps + 1);
         const calls = run.model.requests.filter(({ system }) => system === 'You are a test.');
         expect(calls.length).toBeLessThanOrEqual(turnStarts(run.events) + resets(run.events));
+        expect(calls.flatMap(({ messages }) => rejections(messages))).toEqual([]);
       }),
       RUNS,
     );

@@ -5,6 +5,7 @@ import { createAnthropicStream } from '../../src/models/anthropic/stream.ts';
 import { CallError } from '../../src/models/errors.ts';
 import { createOpenAIStream } from '../../src/models/openai/stream.ts';
 import { createReply } from '../../src/models/reply.ts';
+import { createEventParser } from '../../src/models/sse.ts';
 import { createThinkParser, type ThinkPart } from '../../src/models/think-tags.ts';
 
 /** Text and thinking as they end up; a void makes all text before it thinking. */
@@ -133,6 +134,43 @@ const shaped = fc.oneof(
       content: value,
     })),
 );
+
+describe('the events of a stream', () => {
+  const line = fc.constantFrom(
+    'data: a',
+    'data:b',
+    'data',
+    'event: x',
+    ': note',
+    'id: 1',
+    'data: 世😀',
+    '',
+    '',
+    '',
+  );
+  const stream = fc
+    .array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '\r')), { maxLength: 12 })
+    .map((lines) => lines.map((pair) => pair.join('')).join(''));
+
+  it('are the same however the stream is cut, and whatever its line ends', () => {
+    fc.assert(
+      fc.property(stream, fc.array(fc.nat(), { maxLength: 8 }), (whole, seeds) => {
+        const cuts = [...new Set(seeds.map((seed) => seed % (whole.length + 1)))].sort((a, b) => a - b);
+        const parse = (pieces: string[]) => {
+          const parser = createEventParser();
+          const events = [...pieces.flatMap((piece) => parser.push(piece)), ...parser.end()];
+          return events.map(({ event, data }) => [event, data]);
+        };
+        const once = parse([whole]);
+        expect(parse([0, ...cuts].map((from, n) => whole.slice(from, cuts[n] ?? whole.length)))).toEqual(
+          once,
+        );
+        if (!whole.includes('\r')) expect(parse([whole.replaceAll('\n', '\r\n')])).toEqual(once);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
 
 describe('odd chunks', () => {
   it.each(['openai', 'anthropic'] as const)('%s: read what there is, or fail as a call', (vendor) => {
