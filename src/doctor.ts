@@ -13,6 +13,7 @@ import { createModels, type Models } from './models/index.ts';
 import { resolveEntry } from './models/settings.ts';
 import type { Logger } from './ports/log.ts';
 import type { Tool } from './ports/tool.ts';
+import type { Storage } from './ports/storage.ts';
 import { systemClock } from './system-clock.ts';
 import { checkTools } from './tools/check.ts';
 import { builtInTools } from './tools/index.ts';
@@ -56,7 +57,7 @@ export async function* diagnose(options: DoctorOptions = {}): AsyncGenerator<Fin
   const check = (tool: Tool, args: Record<string, unknown>) => checkArguments(tool, args, false);
   yield* checkTools({ settings: config.tools, builtIn: builtInTools(systemClock), check, path });
   yield* checkModels(config, options.live ?? false);
-  yield* checkChannels(config);
+  yield* checkChannels(config, running);
 }
 
 interface Running {
@@ -234,7 +235,31 @@ const detached: ChannelDeps = {
   },
 };
 
-async function* checkChannels(config: Config): AsyncGenerator<Finding> {
+/** Where a channel looks up its login. Undefined: none has one, or the storage is the running server's alone. */
+async function loginStorage(config: Config, running: Running | undefined): Promise<Storage | undefined> {
+  const asked = Object.values(config.channels).some(
+    (settings) => settings.type === 'weixin' && isOn(settings),
+  );
+  if (!asked || (config.storage.url === '' && running?.ready)) return undefined;
+  try {
+    return await openStorage(config, notingLog([]));
+  } catch {
+    // Told by checkStorage.
+    return undefined;
+  }
+}
+
+async function* checkChannels(config: Config, running: Running | undefined): AsyncGenerator<Finding> {
+  const storage = await loginStorage(config, running);
+  const parts = storage ? { ...detached, state: storage.channelState } : detached;
+  try {
+    yield* checkEach(config, parts);
+  } finally {
+    await storage?.close();
+  }
+}
+
+async function* checkEach(config: Config, parts: ChannelDeps): AsyncGenerator<Finding> {
   for (const [account, settings] of Object.entries(config.channels)) {
     const part = `channel ${account}`;
     if (settings.enabled && !isOn(settings)) continue;
@@ -243,7 +268,7 @@ async function* checkChannels(config: Config): AsyncGenerator<Finding> {
       continue;
     }
     try {
-      const channel = (await createChannels({ [account]: settings }, detached)).get(account);
+      const channel = (await createChannels({ [account]: settings }, parts)).get(account);
       const told = await channel?.check?.();
       await channel?.stop();
       if (told) yield* told.map(({ state, text }) => ({ state, part, text }));

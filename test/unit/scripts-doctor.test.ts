@@ -5,8 +5,13 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { startIlinkServer } from '../fakes/ilink-server.ts';
+import { silentLog } from '../fakes/log.ts';
 import { diagnose, type DoctorOptions, type Finding } from '../../src/doctor.ts';
 
+const { track } = useCleanups();
 let cwd: string;
 const servers: Server[] = [];
 
@@ -133,6 +138,29 @@ describe('the doctor', () => {
     const findings = await examine('agent: { retry: { attempts: 0 } }', env, { live: true });
     expect(of(findings, 'model openai').at(-1)).toMatchObject({ state: 'wrong' });
     expect(JSON.stringify(findings)).not.toContain('do-not-show');
+  });
+
+  it('knows whether a WeChat account is logged in', async () => {
+    const ilink = track(await startIlinkServer());
+    const text = `channels: { me: { type: weixin, base_url: '${ilink.url}' } }`;
+    expect(of(await examine(text), 'channel me')).toEqual([
+      { part: 'channel me', state: 'note', text: expect.stringContaining('nobody is logged in') },
+    ]);
+    const storage = await createSqliteStorage({
+      file: join(cwd, 'data', 'lanekeeper.db'),
+      dedupeHours: 48,
+      historyTtlDays: 0,
+      log: silentLog,
+    });
+    const login = { token: 'secret-token-of-old', baseUrl: ilink.url, botId: 'bot-1', userId: '' };
+    await storage.channelState('me').set('login', login);
+    await storage.close();
+    const findings = await examine(text);
+    expect(of(findings, 'channel me')).toMatchObject([
+      { state: 'wrong', text: expect.stringContaining('scan the QR code') },
+    ]);
+    expect(JSON.stringify(findings)).not.toContain('secret-token');
+    expect(ilink.violations).toEqual([]);
   });
 
   it('names the ways into each channel', async () => {
