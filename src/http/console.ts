@@ -14,6 +14,7 @@ const FILES = {
   '/console': ['index.html', 'text/html; charset=utf-8'],
   '/assets/console/console.js': ['console.js', 'text/javascript; charset=utf-8'],
   '/assets/console/pairings.js': ['pairings.js', 'text/javascript; charset=utf-8'],
+  '/assets/console/tools-view.js': ['tools-view.js', 'text/javascript; charset=utf-8'],
   '/assets/console/view.js': ['view.js', 'text/javascript; charset=utf-8'],
   '/assets/console/strings.js': ['strings.js', 'text/javascript; charset=utf-8'],
   '/assets/console/console.css': ['console.css', 'text/css; charset=utf-8'],

@@ -3,6 +3,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { Channel, ChannelStatus } from '../../src/ports/channel.ts';
 import { ADMIN, KEY, startHttpApp, type HttpApp, type HttpAppOptions } from '../fakes/http-app.ts';
+import { createTestToolset } from '../fakes/toolset.ts';
 import { launchBrowser } from './support.ts';
 
 let browser: Browser;
@@ -175,6 +176,31 @@ test('a QR code is shown while an account waits for its login, and the code of t
   await page.getByRole('button', { name: 'Enter' }).click();
   await picture.waitFor({ state: 'detached' });
   expect(entered).toEqual(['4711']);
+});
+
+test('the tools are listed: what is on, from where, for whom, and how the sources are', async () => {
+  const { report } = createTestToolset({
+    enabled: ['now', 'calculate', 'web_search'],
+    offer_max: 2,
+    rules: [{ tools: ['now'], accounts: ['webhook'], allow: false }],
+    mcp: { servers: { far: { url: 'http://127.0.0.1:9/' } } },
+  });
+  const page = await open('en-US', { tools: report });
+  await signIn(page);
+  const tools = page.locator('section', { has: page.getByRole('heading', { name: 'Tools' }) });
+  const sources = await tools.locator(':scope > ul > li').allInnerTexts();
+  expect(sources).toEqual([
+    expect.stringMatching(/^built-in\s+needs you\s+tools\.web_search\.provider is none/),
+    expect.stringMatching(/^mcp:far\s+not needed yet$/),
+  ]);
+  await tools.getByText('3 are on').click();
+  expect(await tools.locator('details li').allInnerTexts()).toEqual([
+    expect.stringMatching(/^calculate\s+built-in\s+allowed for everyone$/),
+    expect.stringMatching(
+      /^now\s+built-in\s+refused for accounts webhook; allowed for everyone else\s+through find_tools$/,
+    ),
+    expect.stringMatching(/^web_search\s+built-in\s+allowed for everyone\s+through find_tools$/),
+  ]);
 });
 
 test('speaks Chinese to a Chinese browser, and the other language on request', async () => {

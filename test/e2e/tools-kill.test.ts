@@ -1,167 +1,249 @@
-// kill -9 while a tool of each kind runs, and right after its result was written down: what has finished never runs again,
-// what may have run is run again only where that is harmless, and no process of an MCP server is left behind.
+// kill -9 while every tool is in the middle of a call, some of them before, in and after it, on both storages: what has
+// finished never runs again, what may have run is run again only where that is harmless, and no MCP server is left behind.
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type ServerResponse } from 'node:http';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { useCleanups } from '../fakes/cleanups.ts';
+import type { HOLDS } from '../fakes/fault-points.ts';
 import { startModelServer } from '../fakes/model-server.ts';
-import { startServer, withModel, type ServerProcess } from '../fakes/server.ts';
+import { startRedis } from '../fakes/redis-server.ts';
+import { startServer, withModel } from '../fakes/server.ts';
+import { processesWith } from '../fakes/toolset.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
 const ENTRY = join(import.meta.dirname, '../fakes/fault-server.ts');
-const EVERYTHING = join(
-  import.meta.dirname,
-  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
-);
+const MCP_SERVER = join(import.meta.dirname, '../fakes/mcp-server.ts');
 
-const { later } = useCleanups();
+const { later, track } = useCleanups();
+
+type Moment = (typeof HOLDS)[number];
 
 interface Kind {
-  /** Settings of `tools`. */
-  tools: Record<string, unknown>;
-  /** What the user says: a call of the tool that hangs the first time, if it may. */
-  text: string;
-  /** How often the tool was executed. */
-  executions(): Promise<number>;
+  /** Its tool, and arguments; WHERE is another word for each moment. */
+  tool: string;
+  args?: Record<string, unknown>;
+  /** May it run again? */
+  harmless: boolean;
+  /** Of the result. */
+  says: RegExp;
+  /** It is slow, and what is outside tells how often it was called at that moment. */
+  called?(outside: Outside, moment: Moment): Promise<number>;
 }
 
-const dataFolder = async (): Promise<string> => {
-  const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-kill-'));
-  later(() => rm(dir, { recursive: true, force: true }));
-  return dir;
-};
+interface Outside {
+  folder: string;
+  /** Requests that had the text in their path. */
+  hits(text: string): number;
+}
 
 const linesIn = async (file: string, pattern: RegExp): Promise<number> => {
   const text = await readFile(file, 'utf8').catch(() => '');
   return text.split('\n').filter((line) => pattern.test(line)).length;
 };
 
-async function fetching(hangs: boolean): Promise<Kind> {
-  let hits = 0;
-  const server = createServer((_request, response: ServerResponse) => {
-    hits++;
-    if (hangs && hits === 1) return;
-    response.writeHead(200, { 'content-type': 'text/plain' });
-    response.end(`page ${hits}`);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  later(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as { port: number };
-  return {
-    tools: { enabled: ['web_fetch'], web_fetch: { allow_private: true } },
-    text: `use:web_fetch{"url":"http://127.0.0.1:${port}/"}`,
-    executions: async () => hits,
-  };
-}
+const overMcp =
+  (name: string): Kind['called'] =>
+  ({ folder }, moment) =>
+    linesIn(
+      join(folder, 'mcp'),
+      new RegExp(
+        `"method":"tools/call".*"${name}".*"${moment}"|"method":"tools/call".*"${moment}".*"${name}"`,
+      ),
+    );
 
-async function dropIn(hangs: boolean, idempotent: boolean): Promise<Kind> {
-  const dir = await dataFolder();
-  const file = join(dir, 'runs');
+const dropIn =
+  (name: string): Kind['called'] =>
+  ({ folder }, moment) =>
+    linesIn(join(folder, name), new RegExp(moment));
+
+const KINDS: Record<string, Kind> = {
+  now: { tool: 'now', args: { zone: 'UTC' }, harmless: true, says: /\d{4}-\d\d-\d\d/ },
+  calculate: { tool: 'calculate', args: { expression: '6*7' }, harmless: true, says: /42/ },
+  skill: { tool: 'read_skill', args: { name: 'refund' }, harmless: true, says: /Ask for the number/ },
+  fetch: {
+    tool: 'web_fetch',
+    args: { url: 'http://127.0.0.1:PORT/page/WHERE' },
+    harmless: true,
+    says: /the page/,
+    called: async ({ hits }, moment) => hits(`/page/${moment}`),
+  },
+  search: {
+    tool: 'web_search',
+    args: { query: 'WHERE' },
+    harmless: true,
+    says: /about cats/,
+    called: async ({ hits }, moment) => hits(`/search?q=${moment}`),
+  },
+  'mcp-that-reads': {
+    tool: 'look',
+    args: { at: 'WHERE' },
+    harmless: true,
+    says: /look \d/,
+    called: overMcp('look'),
+  },
+  mcp: { tool: 'note', args: { at: 'WHERE' }, harmless: false, says: /note \d/, called: overMcp('note') },
+  // It is as harmless as the worst of those behind it.
+  find: {
+    tool: 'find_tools',
+    args: { call: 'structured', arguments: { at: 'WHERE' } },
+    harmless: false,
+    says: /"answer":42/,
+    called: overMcp('structured'),
+  },
+  'drop-in-twice': {
+    tool: 'twice',
+    args: { at: 'WHERE' },
+    harmless: true,
+    says: /twice ran/,
+    called: dropIn('twice'),
+  },
+  'drop-in-once': {
+    tool: 'once',
+    args: { at: 'WHERE' },
+    harmless: false,
+    says: /once ran/,
+    called: dropIn('once'),
+  },
+};
+
+/** Slow ones don't come to their end in the first process. */
+const HANGING = 'ran';
+
+const dropInTool = (folder: string, name: string, idempotent: boolean): string =>
+  `import { appendFileSync } from 'node:fs';
+   export default {
+     description: 'Notes.', parameters: { type: 'object' }, idempotent: ${idempotent},
+     async execute({ at }: { at: string }) {
+       appendFileSync(${JSON.stringify(join(folder, name))}, at + '\\n');
+       if (process.env.HOLD && at === '${HANGING}') await new Promise(() => {});
+       return '${name} ran';
+     },
+   };`;
+
+async function setUp(redisUrl: string | undefined) {
+  const model = track(await startModelServer());
+  const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-kill-'));
+  later(() => rm(folder, { recursive: true, force: true }));
+  await mkdir(join(folder, 'tools'));
+  await writeFile(join(folder, 'tools/once.ts'), dropInTool(folder, 'once', false));
+  await writeFile(join(folder, 'tools/twice.ts'), dropInTool(folder, 'twice', true));
+  await mkdir(join(folder, 'skills/refund'), { recursive: true });
   await writeFile(
-    join(dir, 'note.ts'),
-    `import { appendFileSync, readFileSync } from 'node:fs';
-     export default {
-       description: 'Notes.', parameters: { type: 'object' }, idempotent: ${idempotent},
-       async execute(_args: object, { callId }: { callId: string }) {
-         appendFileSync(${JSON.stringify(file)}, callId + '\\n');
-         const runs = readFileSync(${JSON.stringify(file)}, 'utf8').trim().split('\\n').length;
-         if (${hangs} && runs === 1) await new Promise(() => {});
-         return 'page ' + runs;
-       },
-     };`,
+    join(folder, 'skills/refund/SKILL.md'),
+    '---\ndescription: How refunds are made.\n---\nAsk for the number.',
   );
-  return { tools: { folder: dir }, text: 'use:note', executions: () => linesIn(file, /./) };
-}
 
-async function overMcp(hangs: boolean): Promise<Kind & { mark: string }> {
-  const dir = await dataFolder();
-  const file = join(dir, 'sent');
-  const mark = `kill-${process.hrtime.bigint()}`;
-  // What is sent to the unmodified server is written down on the way.
-  const command = `tee -a "${file}" | "${process.execPath}" "${EVERYTHING}" stdio ${mark}`;
-  return {
-    mark,
-    tools: { mcp: { servers: { every: { command: 'bash', args: ['-c', command] } } } },
-    text: hangs
-      ? 'use:trigger-long-running-operation{"duration":60,"steps":60}'
-      : 'use:echo{"message":"page 1"}',
-    executions: () => linesIn(file, /"method":"tools\/call"/),
-  };
-}
-
-async function setUp(kind: Kind, faultPoint: string) {
-  const model = await startModelServer();
-  later(() => model.close());
-  const dataDir = await dataFolder();
-  const config = withModel(model.openaiUrl, {
-    workers: { lock_seconds: 2, sweep_seconds: 1 },
-    tools: kind.tools,
-    channels: { webhook: { type: 'webhook', api_keys: [API_KEY] } },
+  const urls: string[] = [];
+  let first = true;
+  const web = createServer(({ url = '' }, response) => {
+    urls.push(url);
+    if (first && url.includes(HANGING)) return;
+    const isPage = url.startsWith('/page');
+    response.writeHead(200, { 'content-type': isPage ? 'text/plain' : 'application/json' });
+    const result = { title: 'Cats', url: 'https://a.example/', content: 'about cats' };
+    response.end(isPage ? 'the page' : JSON.stringify({ results: [result] }));
   });
-  const env = { FAULT_POINT: faultPoint, FAULT_ONCE: join(dataDir, 'fault') };
-  const launch = async () => {
-    const server = await startServer({ entry: ENTRY, config, dataDir, env });
-    later(() => server.close());
-    return server;
-  };
-  const first = await launch();
-  let now: ServerProcess = first;
-  const client = createWebhookClient(() => now.url);
-  await client.send(kind.text, { id: 'm1' });
+  web.listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  later(() => {
+    web.closeAllConnections();
+    web.close();
+  });
+  const { port } = web.address() as { port: number };
+
+  const configFor = (hold: string) =>
+    withModel(model.openaiUrl, {
+      workers: { lock_seconds: 2, sweep_seconds: 1 },
+      channels: { webhook: { type: 'webhook', api_keys: [API_KEY] } },
+      tools: {
+        enabled: ['now', 'calculate', 'web_fetch', 'web_search'],
+        // Two of the MCP server's tools, and find_tools for the rest.
+        offer_max: 10,
+        folder: join(folder, 'tools'),
+        skills: join(folder, 'skills'),
+        web_fetch: { allow_private: true },
+        web_search: { provider: 'searxng', base_url: `http://127.0.0.1:${port}` },
+        mcp: {
+          servers: {
+            own: {
+              command: process.execPath,
+              args: [MCP_SERVER, join(folder, 'mcp')],
+              env: hold === '' ? {} : { HANG: HANGING },
+              allow: ['look', 'note', 'structured', 'refuse'],
+              trust_hints: true,
+            },
+          },
+        },
+      },
+    });
+
+  const record = join(folder, 'record');
   return {
-    first,
-    async restart() {
-      now = await launch();
-      return (await client.settled('m1')).reply?.text;
+    port,
+    outside: {
+      folder,
+      hits: (text: string) => urls.filter((url) => url.includes(text)).length,
+    } satisfies Outside,
+    mcpMark: join(folder, 'mcp'),
+    recorded: (what: string, chat: string) =>
+      linesIn(record, new RegExp(`"what":"${what}".*"conversation":"webhook:${chat}"`)),
+    async launch(hold: string) {
+      first = hold !== '';
+      const env = { RECORD: record, HOLD: hold };
+      const options = { entry: ENTRY, config: configFor(hold), dataDir: folder, env };
+      return track(await startServer({ ...options, ...(redisUrl ? { redisUrl } : {}) }));
     },
   };
 }
 
-async function running(mark: string): Promise<string[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const lines = await Promise.all(
-    pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
-  );
-  return lines.filter((line) => line.includes(mark));
-}
+const MOMENTS: readonly Moment[] = ['started', 'ran', 'journaled'];
+const CASES = MOMENTS.flatMap((moment) =>
+  Object.entries(KINDS).map(([name, kind]) => ({ moment, chat: `${moment}-${name}`, kind })),
+);
 
-describe('kill -9 after the result is in the journal', () => {
-  test.each([
-    ['web_fetch', () => fetching(false)],
-    ['a tool of the folder', () => dropIn(false, false)],
-    ['a tool of the folder that may run twice', () => dropIn(false, true)],
-    ['a tool of an MCP server', () => overMcp(false)],
-  ])('%s does not run again', async (_name, make) => {
-    const kind = await make();
-    const { first, restart } = await setUp(kind, 'after_tool_journal');
-    await first.ended;
-    expect(await restart()).toMatch(/^result: .*page 1/s);
-    expect(await kind.executions()).toBe(1);
-  });
-});
-
-describe('kill -9 while it runs', () => {
-  test.each([
-    ['web_fetch', () => fetching(true), 2, /page 2/],
-    ['a tool of the folder that may run twice', () => dropIn(true, true), 2, /page 2/],
-    ['a tool of the folder', () => dropIn(true, false), 1, /may|not known/],
-    ['a tool of an MCP server', () => overMcp(true), 1, /may|not known/],
-  ])('%s runs again only if it is harmless', async (_name, make, executions, reply) => {
-    const kind = await make();
-    const { first, restart } = await setUp(kind, '');
-    await vi.waitFor(async () => expect(await kind.executions()).toBe(1), 20_000);
+test.each(['SQLite', 'Redis'])(
+  'kill -9 in the middle of every tool, on %s',
+  async (storage) => {
+    const redis = storage === 'Redis' ? track(await startRedis()) : undefined;
+    const set = await setUp(redis?.url);
+    const first = await set.launch('1');
+    const before = createWebhookClient(() => first.url);
+    await Promise.all(
+      CASES.map(({ moment, chat, kind: { tool, args } }) => {
+        const call = `use:${tool}${JSON.stringify(args)}`
+          .replace('PORT', String(set.port))
+          .replace('WHERE', moment);
+        return before.send(call, { id: chat, conversation: chat });
+      }),
+    );
+    const isThere = ({ moment, chat, kind: { called } }: (typeof CASES)[number]) =>
+      moment === HANGING && called ? called(set.outside, moment) : set.recorded('held', chat);
+    await vi.waitFor(
+      async () => {
+        for (const one of CASES) expect(await isThere(one), one.chat).toBe(1);
+      },
+      { timeout: 45_000, interval: 100 },
+    );
     await first.kill('SIGKILL');
-    if ('mark' in kind) {
-      await vi.waitFor(async () => expect(await running(String(kind.mark))).toEqual([]), 10_000);
+    await vi.waitFor(async () => expect(await processesWith(set.mcpMark)).toEqual([]), 20_000);
+
+    const second = await set.launch('');
+    const after = createWebhookClient(() => second.url);
+    for (const { moment, chat, kind } of CASES) {
+      const { harmless, says, called } = kind;
+      const { status, reply } = await after.settled(chat, 45_000);
+      const again = moment !== 'journaled' && harmless;
+      expect(status, chat).toBe('done');
+      expect(reply?.text, chat).toMatch(
+        moment === 'journaled' || again ? says : /may or may not have taken effect/,
+      );
+      expect(await set.recorded('starting', chat), chat).toBe(again ? 2 : 1);
+      const calls = (moment === 'started' ? 0 : 1) + (again ? 1 : 0);
+      if (called) expect(await called(set.outside, moment), chat).toBe(calls);
     }
-    expect(await restart()).toMatch(reply);
-    expect(await kind.executions()).toBe(executions);
-  });
-});
+  },
+  120_000,
+);

@@ -1,11 +1,14 @@
 // Tools on a real server: who may use which, tools from a folder that are read again on SIGHUP, and what the API lists.
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
+import { processesWith } from '../fakes/toolset.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
 const { later, track } = useCleanups();
@@ -17,7 +20,30 @@ async function setUp(tools: Record<string, unknown>, admins: string[] = []) {
   const client = createWebhookClient(() => server.url);
   const ask = async (text: string, body: Record<string, unknown> = {}) =>
     (await client.send(text, { headers: { prefer: 'wait=20' }, body })).reply?.text;
-  return { model, server, ask };
+  return { model, server, client, ask };
+}
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
+  later(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A web server that answers each request when `open` is called. */
+async function gate() {
+  const held: ServerResponse[] = [];
+  const web = createServer((_request, response) => void held.push(response));
+  web.listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  later(() => {
+    web.closeAllConnections();
+    web.close();
+  });
+  return {
+    url: `http://127.0.0.1:${(web.address() as { port: number }).port}/`,
+    reached: () => vi.waitFor(() => expect(held).toHaveLength(1), 10_000),
+    open: () => held.splice(0).forEach((response) => response.end('open')),
+  };
 }
 
 async function listed(server: ServerProcess) {
@@ -60,10 +86,47 @@ describe('rules', () => {
   });
 });
 
+describe('rules in a run that others write into', () => {
+  test('hold for everybody whose message it has taken, whoever was first', async () => {
+    const folder = await temporaryFolder();
+    const { url, reached, open } = await gate();
+    await writeFile(
+      join(folder, 'wait.ts'),
+      `export default { description: 'Waits.', parameters: { type: 'object' }, execute: async () => (await fetch('${url}')).text() };`,
+    );
+    const rules = [
+      { tools: ['calculate'], roles: ['admin'], allow: true },
+      { tools: ['calculate'], allow: false },
+    ];
+    const { model, client } = await setUp({ folder, rules }, ['ann', 'abe']);
+    const calculated = async (first: string, second: string) => {
+      const conversation = `${first}-${second}`;
+      const say = (text: string, id: string) =>
+        client.send(text, { conversation, id: `${conversation}-${id}`, body: { sender: { id } } });
+      model.enqueue(
+        { calls: [{ name: 'wait', arguments: '{}' }] },
+        { calls: [{ name: 'calculate', arguments: '{"expression":"6*7"}' }] },
+      );
+      await say('please calculate', first);
+      await reached();
+      await say('please go on', second);
+      open();
+      const [one, two] = await Promise.all(
+        [first, second].map((id) => client.settled(`${conversation}-${id}`)),
+      );
+      expect(one?.reply, 'one run').toEqual(two?.reply);
+      return one?.reply?.text;
+    };
+    // A member's message must not act with an administrator's rights, nor be lent them by what one writes next.
+    expect(await calculated('ann', 'bob')).toMatch(/calculate is not allowed/);
+    expect(await calculated('bob', 'ann')).toMatch(/calculate is not allowed/);
+    expect(await calculated('ann', 'abe')).toBe('result: 42');
+  });
+});
+
 describe('a folder', () => {
   test('brings tools, a bad file is named, and SIGHUP reads it again', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
-    later(() => rm(folder, { recursive: true, force: true }));
+    const folder = await temporaryFolder();
     const code = (text: string) =>
       `export default { description: 'Greets.', parameters: { type: 'object' }, execute: () => '${text}' };`;
     await writeFile(join(folder, 'greet.ts'), code('hello'));
@@ -92,8 +155,7 @@ describe('a folder', () => {
 describe('an MCP server', () => {
   test('is listed as idle, then as ok with its tools, and ends with the server', async () => {
     const mark = `drain-${process.hrtime.bigint()}`;
-    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
-    later(() => rm(folder, { recursive: true, force: true }));
+    const folder = await temporaryFolder();
     const file = join(
       import.meta.dirname,
       '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
@@ -112,21 +174,39 @@ describe('an MCP server', () => {
       state: 'ok',
       detail: expect.stringMatching(/tools/),
     });
-    const alive = async () => {
-      const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-      const commands = pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => ''));
-      return (await Promise.all(commands)).filter((command) => command.includes(mark)).length;
-    };
-    expect(await alive()).toBe(1);
+    expect(await processesWith(mark)).toHaveLength(1);
     expect(await server.kill('SIGTERM')).toBe(0);
-    expect(await alive()).toBe(0);
+    expect(await processesWith(mark)).toEqual([]);
+  });
+});
+
+describe('find_tools', () => {
+  test('leaves the prompt as it was, byte by byte, whatever is behind it', async () => {
+    const folder = await temporaryFolder();
+    const server = join(import.meta.dirname, '../fakes/mcp-server.ts');
+    const own = { command: process.execPath, args: [server, join(folder, 'record')] };
+    const { model, ask } = await setUp({ offer_max: 5, mcp: { servers: { own } } });
+    expect(await ask('use:find_tools{"query":"environment"}')).toMatch(/^result: \{"name":"env"/);
+    expect(await ask('use:find_tools{"call":"grow"}')).toBe('result: grown');
+    await vi.waitFor(async () =>
+      expect(await ask('use:find_tools{"call":"extra-9"}')).toMatch(/^result: extra-9/),
+    );
+    const offered = model.requests.map(({ raw }) => {
+      const tools = JSON.stringify((JSON.parse(raw) as { tools: { function: { name: string } }[] }).tools);
+      expect(raw).toContain(`"tools":${tools}`);
+      return tools;
+    });
+    expect(offered[0]).toContain('"find_tools"');
+    expect(offered[0]).not.toMatch(/extra-9|refuse/);
+    expect([...new Set(offered)]).toHaveLength(1);
+    const starts = model.requests.map(({ raw }) => raw.slice(0, raw.indexOf('environment')));
+    for (const { raw } of model.requests) expect(raw.startsWith(starts[0] ?? '?')).toBe(true);
   });
 });
 
 describe('skills', () => {
   test('are in the prompt of the next run, without a restart', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-skills-'));
-    later(() => rm(folder, { recursive: true, force: true }));
+    const folder = await temporaryFolder();
     const { model, ask } = await setUp({ skills: folder });
     await ask('hello');
     await mkdir(join(folder, 'refund'));

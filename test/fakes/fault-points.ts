@@ -28,6 +28,9 @@ export const WORKER_POINTS = [
   'after_delivery_wake',
 ] as const;
 
+/** Where its runs can be made to wait for ever: a tool's start is written; it has run; its result is written. */
+export const HOLDS = ['started', 'ran', 'journaled'] as const;
+
 export type FaultPoint = (typeof GATEWAY_POINTS)[number] | (typeof WORKER_POINTS)[number];
 
 export type FaultOrder =

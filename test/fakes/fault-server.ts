@@ -3,8 +3,9 @@
 //
 // FAULT_POINT: one of POINTS; FAULT_ONCE: a file; the process is killed there only while the file does not exist (so a
 // process that is started again lives).
+// HOLD: if set, a run whose chat is called <one of HOLDS>-… waits there for ever, so that many can be killed in one process.
 // COUNTER: a file that the tools append one line to for each execution.
-// RECORD: a file that gets one line for each execution, journaled result, commit, append and claim, with the epoch.
+// RECORD: a file that gets one line for each execution, start of a tool, journaled result, wait, commit, append and claim, with the epoch.
 // MUTANT: a promise that is broken on purpose, to show that it is noticed (see mutated()).
 //
 // Over the IPC channel, if there is one: { arm: { point, nth, action: 'kill' | 'stop' } }, { clockMs } shifts Date.now().
@@ -17,9 +18,9 @@ import type { Storage } from '../../src/ports/storage.ts';
 import { success, type Tool } from '../../src/ports/tool.ts';
 import { systemClock } from '../../src/system-clock.ts';
 import { builtInTools } from '../../src/tools/index.ts';
-import type { FaultOrder, FaultPoint } from './fault-points.ts';
+import type { FaultOrder, FaultPoint, HOLDS } from './fault-points.ts';
 
-const { FAULT_POINT = '', FAULT_ONCE = '', COUNTER = '', RECORD = '', MUTANT = '' } = process.env;
+const { FAULT_POINT = '', FAULT_ONCE = '', HOLD = '', COUNTER = '', RECORD = '', MUTANT = '' } = process.env;
 
 let armed: { point: FaultPoint; nth: number; action: 'kill' | 'stop' } | undefined;
 
@@ -91,6 +92,15 @@ const crashTool: Tool = {
 
 const leaseFields = ({ conversation, run, epoch }: Lease) => ({ conversation, run, epoch });
 
+/** Is this conversation to wait at this moment? */
+const isHeld = (conversation: string, moment: (typeof HOLDS)[number]): boolean =>
+  HOLD !== '' && conversation.split(':')[1]?.startsWith(`${moment}-`) === true;
+
+function hold(lease: Lease): Promise<never> {
+  record('held', leaseFields(lease));
+  return new Promise(() => {});
+}
+
 function watchedStore(store: ConversationStore): ConversationStore {
   return {
     ...store,
@@ -123,13 +133,18 @@ function watchedStore(store: ConversationStore): ConversationStore {
     },
     async journal(lease, entries) {
       reach('before_journal');
+      const has = (kind: string) => entries.some((entry) => entry.kind === kind);
+      if (has('tool_result') && isHeld(lease.conversation, 'ran')) return hold(lease);
       const result = await store.journal(lease, entries);
       for (const entry of entries) {
+        if (entry.kind === 'tool_start') record('starting', { ...leaseFields(lease), call: entry.call_id });
         if (entry.kind === 'tool_result' && result)
           record('journaled', { ...leaseFields(lease), call: entry.call_id });
       }
-      if (entries.some((entry) => entry.kind === 'tool_start')) reach('after_tool_start');
-      if (entries.some((entry) => entry.kind === 'tool_result')) reach('after_tool_journal');
+      if (has('tool_start')) reach('after_tool_start');
+      if (has('tool_result')) reach('after_tool_journal');
+      if (has('tool_start') && isHeld(lease.conversation, 'started')) return hold(lease);
+      if (has('tool_result') && isHeld(lease.conversation, 'journaled')) return hold(lease);
       return result;
     },
     async commit(lease, merge) {

@@ -62,6 +62,7 @@ export interface HttpAppOptions {
   wrapStorage?: (storage: Storage) => Storage;
   /** Besides those of the configuration. */
   more?: Channel[];
+  tools?: AppOptions['tools'];
 }
 
 export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpApp> {
@@ -140,6 +141,7 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     channels,
     media,
     models: [{ id: 'demo' }],
+    ...(options.tools ? { tools: options.tools } : {}),
     metrics: { contentType: 'text/plain; version=0.0.4', render: async () => 'up 1\n' },
     log,
     adminToken: options.adminToken ?? ADMIN,

@@ -3,7 +3,7 @@
 //
 //   node mcp-server.ts <record file> [http <port>]
 //
-// With LINGER set it ignores the end of its input and SIGTERM.
+// With HANG set it does not answer calls whose argument `at` is that; with LINGER it ignores the end of its input and SIGTERM.
 import { appendFileSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -47,6 +47,8 @@ function makeServer(): Server {
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
     calls++;
+    if (params.arguments?.['at'] !== undefined && params.arguments['at'] === process.env['HANG'])
+      await new Promise(() => {});
     switch (params.name) {
       case 'env':
         return text(JSON.stringify(process.env));

@@ -6,7 +6,7 @@ import { textOf, type Message, type ToolResultBlock } from '../../src/domain/mes
 import type { Clock } from '../../src/ports/clock.ts';
 import type { MediaStore } from '../../src/ports/media.ts';
 import { systemClock } from '../../src/system-clock.ts';
-import { createToolset, type Toolset } from '../../src/tools/index.ts';
+import { builtInTools, createToolset, type Toolset } from '../../src/tools/index.ts';
 import { messagesOf, play, start, type Play, type PlayOptions, type ScriptedCall } from './agent.ts';
 import { recordingLog, type LogLine } from './log.ts';
 
@@ -34,7 +34,7 @@ export function createTestToolset(
   const { log, lines } = recordingLog();
   const tools = createToolset({
     settings: configSchema.parse({ tools: { enabled: [], ...settings } }).tools,
-    builtIn: [],
+    builtIn: builtInTools(systemClock),
     check: (tool, args) => checkArguments(tool, args, false),
     clock: { ...systemClock, ...clock },
     log,

@@ -2,6 +2,7 @@
 // The operator's page: signs in, reads the management API, shows it, and does what its buttons say.
 import { pairingsView } from './pairings.js';
 import { language, switchLanguage, t } from './strings.js';
+import { toolsView } from './tools-view.js';
 import { channelsView, conversationsView, conversationView, deliveriesView, failedView, h } from './view.js';
 
 const REFRESH_MS = 10_000;
@@ -66,12 +67,13 @@ async function refresh() {
 }
 
 async function showOverview() {
-  const [channels, deliveries, failed, conversations, pairings] = await Promise.all([
+  const [channels, deliveries, failed, conversations, pairings, tools] = await Promise.all([
     call('/api/channels'),
     call('/api/deliveries?state=parked&limit=200'),
     call('/api/messages?state=failed&limit=200'),
     call(`/api/conversations?limit=${limit}`),
     call('/api/pairings'),
+    call('/api/tools'),
   ]);
   /** @param {string} code */
   const pairing = (code) => `/api/pairings/${encodeURIComponent(code)}`;
@@ -96,6 +98,7 @@ async function showOverview() {
         ),
     ),
     conversationsView(conversations, (id) => void go(id), moreIf(conversations.cursor)),
+    toolsView(tools),
   );
 }
 

@@ -34,7 +34,7 @@ const en = {
   running: 'running',
   summary: 'Summary of what came before',
   tool: 'Tool {name}',
-  result: 'Result',
+  result: 'Result ({n} characters)',
   starting: 'starting',
   connected: 'connected',
   waiting_for_login: 'waiting for login',
@@ -44,6 +44,15 @@ const en = {
   disconnected: 'disconnected',
   stopped: 'stopped',
   state_failed: 'failed',
+  tools: 'Tools',
+  tools_on: '{n} are on',
+  reached_find_tools: 'through find_tools',
+  reached_after_run: 'after each run',
+  source_ok: 'ok',
+  source_idle: 'not needed yet',
+  source_starting: 'starting',
+  source_down: 'down, is tried again',
+  source_broken: 'needs you',
 };
 
 /** @type {typeof en} */
@@ -80,7 +89,7 @@ const zh = {
   running: '运行中',
   summary: '之前内容的摘要',
   tool: '工具 {name}',
-  result: '结果',
+  result: '结果({n} 个字符)',
   starting: '启动中',
   connected: '已连接',
   waiting_for_login: '等待登录',
@@ -90,6 +99,15 @@ const zh = {
   disconnected: '已断开',
   stopped: '已停止',
   state_failed: '失败',
+  tools: '工具',
+  tools_on: '已启用 {n} 个',
+  reached_find_tools: '通过 find_tools 使用',
+  reached_after_run: '每次运行之后',
+  source_ok: '正常',
+  source_idle: '尚未用到',
+  source_starting: '启动中',
+  source_down: '已断开,会重试',
+  source_broken: '需要处理',
 };
 
 const KEY = 'lanekeeper-console-language';

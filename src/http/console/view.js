@@ -185,8 +185,11 @@ function blockText({ type, text, thinking, name, input, content }) {
       return `(${thinking ?? ''})`;
     case 'tool_use':
       return `${t('tool', { name: name ?? '' })}: ${JSON.stringify(input)}`;
-    case 'tool_result':
-      return `${t('result')}: ${typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join('')}`;
+    case 'tool_result': {
+      const result =
+        typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join('');
+      return `${t('result', { n: result.length })}: ${result}`;
+    }
     default:
       return `[${type}${name ? ` ${name}` : ''}]`;
   }
