@@ -374,6 +374,7 @@ test('the keyboard reaches everything, in order, and sees where it is', async ()
     'language',
     'theme',
     'Copy',
+    'attach',
     'input',
   ]);
 });

@@ -77,7 +77,12 @@ export interface ChatServer {
 }
 
 export async function startChatServer(
-  options: { tools?: Tool[]; web?: Record<string, unknown>; agent?: Record<string, unknown> } = {},
+  options: {
+    tools?: Tool[];
+    web?: Record<string, unknown>;
+    agent?: Record<string, unknown>;
+    media?: Record<string, unknown>;
+  } = {},
 ): Promise<ChatServer> {
   const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-browser-'));
   const model = await startModelServer();
@@ -88,6 +93,7 @@ export async function startChatServer(
     model: 'fake',
     models: { fake: { provider: 'openai', model: 'fake-1', base_url: model.openaiUrl, api_key: 'sk-fake' } },
     agent: options.agent ?? {},
+    media: options.media ?? {},
     tools: { enabled: tools.map(({ name }) => name) },
     channels: { web: { type: 'web', ...options.web } },
   });

@@ -193,10 +193,13 @@ export async function startHttpApp(options: HttpAppOptions = {}): Promise<HttpAp
     await publish({ type: 'message_update', delta: text.slice('You '.length) });
     const files = taken.filter((message) => message.text.startsWith('file'));
     const attachments = await Promise.all(
-      files.map(async ({ text: name }) => ({
-        type: 'file' as const,
-        ...(await media.put({ bytes: Buffer.from('a,b'), name: `${name.slice('file '.length)}.csv` })),
-      })),
+      files.map(async ({ text: name }) => {
+        const kept = await media.put({
+          bytes: Buffer.from('a,b'),
+          name: `${name.slice('file '.length)}.csv`,
+        });
+        return Object.assign(kept, { type: 'file' as const });
+      }),
     );
     const reply = {
       text: cancelled ? 'Cancelled.' : text,

@@ -32,9 +32,10 @@ export class Problem extends Error {
 
 /** How long a request may take before it counts as lost. A message that was taken twice is answered once. */
 const REQUEST_MS = 20_000;
+const UPLOAD_MS = 120_000;
 
-/** @param {string} path @param {RequestInit & { json?: unknown }} [init] @returns {Promise<unknown>} */
-async function request(path, { json, ...init } = {}) {
+/** @param {string} path @param {RequestInit & { json?: unknown, timeoutMs?: number }} [init] @returns {Promise<unknown>} */
+async function request(path, { json, timeoutMs = REQUEST_MS, ...init } = {}) {
   /** @type {Response} */
   let response;
   try {
@@ -44,7 +45,7 @@ async function request(path, { json, ...init } = {}) {
       ...(json === undefined
         ? {}
         : { body: JSON.stringify(json), headers: { 'content-type': 'application/json' } }),
-      signal: AbortSignal.timeout(REQUEST_MS),
+      signal: AbortSignal.timeout(timeoutMs),
     });
   } catch {
     throw new Problem('network', 0, '');
@@ -75,6 +76,17 @@ export const getSession = () => /** @type {Promise<Session>} */ (request('/web/s
 /** @param {string} key */
 export const signIn = (key) => request('/web/session', { method: 'POST', json: { key } });
 
+/** @param {string} account @param {File} file @returns {Promise<import('./attach.js').KeptFile>} */
+export const uploadFile = (account, file) =>
+  /** @type {Promise<import('./attach.js').KeptFile>} */ (
+    request(`/web/${encodeURIComponent(account)}/media?name=${encodeURIComponent(file.name)}`, {
+      method: 'POST',
+      body: file,
+      headers: { 'content-type': file.type || 'application/octet-stream' },
+      timeoutMs: UPLOAD_MS,
+    })
+  );
+
 /** @param {string} account @param {string} chat */
 export function createConversationApi(account, chat) {
   const base = `/web/${encodeURIComponent(account)}/conversations/${encodeURIComponent(chat)}`;
@@ -85,7 +97,7 @@ export function createConversationApi(account, chat) {
       /** @type {Promise<ConversationPage>} */ (
         request(cursor === undefined ? base : `${base}?cursor=${encodeURIComponent(cursor)}`)
       ),
-    /** @param {{ id: string, text: string }} message @returns {Promise<Sent>} */
+    /** @param {{ id: string, text: string, files?: import('./attach.js').KeptFile[] }} message @returns {Promise<Sent>} */
     send: (message) =>
       /** @type {Promise<Sent>} */ (request(`${base}/messages`, { method: 'POST', json: message })),
     cancel: () => request(`${base}/cancel`, { method: 'POST', json: {} }),

@@ -6,20 +6,22 @@
 /** @typedef {import('../../../src/domain/messages.ts').ToolResultBlock} ToolResultBlock */
 /** @typedef {{ type: 'text' | 'error', text: string }} TextPart */
 /** @typedef {{ type: 'thinking', text: string, startedAt?: number, durationMs?: number }} ThinkingPart */
-/** @typedef {{ type: 'file', name: string }} FilePart */
+/** @typedef {import('./file-view.js').ShownFile} ShownFile */
+/** @typedef {ShownFile & { type: 'file' }} FilePart */
 /**
  * `unknown`: the run ended without a result of this call before our eyes.
  * @typedef {{
  *   type: 'tool', id: string, name: string, input: Record<string, unknown>,
  *   state: 'waiting' | 'running' | 'done' | 'failed' | 'unknown',
  *   progress?: string, output?: ToolResultBlock['content'], display?: string, startedAt?: number, durationMs?: number,
+ *   files?: ShownFile[],
  * }} ToolPart
  */
 /** @typedef {TextPart | ThinkingPart | ToolPart | FilePart} Part */
 /**
  * `sending`: on its way to the server; `waiting`: the server has it; `taken`: a run has it; `failed`: refused.
  * @typedef {{
- *   kind: 'user', key: string, rev: number, id: string, text: string, at: number, files: string[],
+ *   kind: 'user', key: string, rev: number, id: string, text: string, at: number, files: ShownFile[],
  *   state: 'sending' | 'waiting' | 'taken' | 'failed', problem?: import('./api.js').Problem, run?: string,
  * }} UserItem
  */
@@ -28,6 +30,17 @@
  *   kind: 'assistant', key: string, rev: number, run: string, at: number, live: boolean, parts: Part[], stopped?: boolean,
  * }} AssistantItem
  */
+
+/** @param {{ name?: string, media_type?: string, size?: number, ref?: string }} file @returns {ShownFile} */
+const fileOf = ({ name, media_type, size, ref }) => ({
+  name: name ?? media_type ?? '',
+  media_type,
+  size,
+  ref,
+});
+
+/** Files that a tool made for people. @param {ToolResultBlock} result */
+export const filesOf = ({ attachments }) => attachments?.map(fileOf);
 
 /** @param {readonly Block[]} content @returns {Part[]} */
 export function partsOf(content) {
@@ -41,8 +54,7 @@ export function partsOf(content) {
     if (block.type === 'tool_use') {
       parts.push({ type: 'tool', id: block.id, name: block.name, input: block.input, state: 'waiting' });
     }
-    if (block.type === 'image') parts.push({ type: 'file', name: block.media_type });
-    if (block.type === 'file') parts.push({ type: 'file', name: block.name });
+    if (block.type === 'image' || block.type === 'file') parts.push({ type: 'file', ...fileOf(block) });
   }
   return parts;
 }
@@ -69,12 +81,13 @@ export function entriesToItems(entries) {
       if (!call) continue;
       call.state = block.is_error === true ? 'failed' : 'done';
       call.output = block.content;
+      call.files = filesOf(block);
     }
     if (entry.id === undefined) return;
     const { id, at, run } = entry;
     const parts = partsOf(entry.content);
     const text = parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
-    const files = parts.flatMap((part) => (part.type === 'file' ? [part.name] : []));
+    const files = parts.filter((part) => part.type === 'file').map(fileOf);
     items.push({ kind: 'user', key: `u:${id}`, rev: 0, id, text, at, files, state: 'taken', run });
   }
 

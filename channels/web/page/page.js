@@ -1,9 +1,10 @@
 // @ts-check
 // The page of one account: the open conversation, the list of the others, the message box, and what passes between them.
-import { Problem, createConversationApi } from './api.js';
+import { Problem, createConversationApi, uploadFile } from './api.js';
 import { createChat } from './chat.js';
 import { createComposer } from './composer.js';
 import { byId } from './dom.js';
+import { createFileUrl } from './file-view.js';
 import { createOutbox } from './outbox.js';
 import { createScroll } from './scroll.js';
 import { createSidebar } from './sidebar.js';
@@ -29,13 +30,17 @@ export function createPage(account, signInAgain) {
   const stop = byId('stop', HTMLButtonElement);
   const earlier = byId('earlier', HTMLButtonElement);
   const title = byId('title', HTMLElement);
-  const view = createTranscriptView(messages, { onRetry: sendAgain, onEdit: editAgain });
+  const view = createTranscriptView(messages, {
+    onRetry: sendAgain,
+    onEdit: editAgain,
+    fileUrl: createFileUrl(account),
+  });
   const sidebar = createSidebar({ onOpen: open, onNew: () => open(randomId()), onRemove: remove });
-  const composer = createComposer({ onSend: send });
+  const composer = createComposer({ onSend: send, upload });
   const outbox = createOutbox({
     store: outgoing,
-    send: (message) =>
-      createConversationApi(account, message.chat).send({ id: message.id, text: message.text }),
+    send: ({ id, chat: to, text, files }) =>
+      createConversationApi(account, to).send({ id, text, ...(files?.length ? { files } : {}) }),
     onSent,
     onFailed(message, problem) {
       if (message.chat === chat.id) chat.transcript.refused(message.id, problem);
@@ -97,14 +102,18 @@ export function createPage(account, signInAgain) {
     drawSidebar();
   }
 
-  /** @param {string} text */
-  function send(text) {
-    const message = { id: randomId(), chat: chat.id, text, at: Date.now(), sent: false };
+  /** @param {string} text @param {import('./attach.js').KeptFile[]} [files] */
+  function send(text, files = []) {
+    const message = { id: randomId(), chat: chat.id, text, files, at: Date.now(), sent: false };
     chat.transcript.add({ ...message, state: 'sending' });
     const known = chats.all().find(({ id }) => id === chat.id);
     // A command is no title, and alone no conversation.
     if (known || !COMMAND.test(text)) {
-      chats.touch({ id: chat.id, title: known?.title ?? titleOf(text), at: message.at });
+      chats.touch({
+        id: chat.id,
+        title: known?.title ?? titleOf(text || (files[0]?.name ?? '…')),
+        at: message.at,
+      });
     }
     outbox.add(message);
     scroll.follow();
@@ -142,8 +151,18 @@ export function createPage(account, signInAgain) {
     const message = outgoing.all().find((candidate) => candidate.id === id);
     outbox.forget(id);
     chat.transcript.remove(id);
-    if (message) composer.insert(message.text);
+    if (message) composer.insert(message.text, message.files ?? []);
     draw();
+  }
+
+  /** @param {File} file */
+  async function upload(file) {
+    try {
+      return await uploadFile(account, file);
+    } catch (error) {
+      if (error instanceof Problem && error.status === 401) signedOut();
+      throw error;
+    }
   }
 
   async function cancel() {

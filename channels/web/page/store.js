@@ -116,7 +116,7 @@ export function createChatList(account) {
   };
 }
 
-/** @typedef {{ id: string, chat: string, text: string, at: number, sent: boolean }} OutgoingMessage */
+/** @typedef {{ id: string, chat: string, text: string, files?: import('./attach.js').KeptFile[], at: number, sent: boolean }} OutgoingMessage */
 
 /** One key per message, so that tabs don't overwrite each other's. @param {string} account */
 export function createOutgoingStore(account) {

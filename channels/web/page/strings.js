@@ -51,6 +51,17 @@ const en = {
   code: 'code',
   file: 'File: {name}',
   image: 'Image: {name}',
+  file_gone: '{name} (no longer there)',
+  attach: 'Attach files',
+  attached: 'Files for the next message',
+  remove_file: 'Remove {name}',
+  uploading: 'uploading…',
+  file_too_large: 'too large',
+  file_refused: 'this kind of file is not taken',
+  file_unreadable: 'could not be read',
+  bytes: '{n} B',
+  kilobytes: '{n} kB',
+  megabytes: '{n} MB',
   sending: 'Sending…',
   waiting: 'Waiting its turn',
   failed: 'Not sent.',
@@ -138,6 +149,17 @@ const zh = {
   code: '代码',
   file: '文件：{name}',
   image: '图片：{name}',
+  file_gone: '{name}（已不存在）',
+  attach: '添加文件',
+  attached: '随下一条消息发送的文件',
+  remove_file: '移除 {name}',
+  uploading: '上传中…',
+  file_too_large: '文件太大',
+  file_refused: '不接受这种文件',
+  file_unreadable: '无法读取',
+  bytes: '{n} B',
+  kilobytes: '{n} kB',
+  megabytes: '{n} MB',
   sending: '发送中…',
   waiting: '排队中',
   failed: '未发送。',
@@ -204,6 +226,13 @@ export function duration(ms) {
   if (seconds < 10) return t('seconds', { n: Math.round(seconds * 10) / 10 });
   if (seconds < 60) return t('seconds', { n: Math.round(seconds) });
   return t('minutes', { m: Math.floor(seconds / 60), s: Math.round(seconds % 60) });
+}
+
+/** @param {number} bytes */
+export function fileSize(bytes) {
+  if (bytes < 1_000) return t('bytes', { n: bytes });
+  if (bytes < 999_500) return t('kilobytes', { n: Math.round(bytes / 1_000) });
+  return t('megabytes', { n: Math.round(bytes / 100_000) / 10 });
 }
 
 /** The sentence for a failed request. @param {import('./api.js').Problem} problem */

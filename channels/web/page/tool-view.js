@@ -1,6 +1,7 @@
 // @ts-check
 // One tool call on the screen: its name, what it is about and how it goes; input and result open on demand.
 import { h, icon } from './dom.js';
+import { createFileView } from './file-view.js';
 import { duration, t } from './strings.js';
 
 /** @typedef {import('./history.js').ToolPart} ToolPart */
@@ -8,7 +9,8 @@ import { duration, t } from './strings.js';
 /** Results longer than this are cut on the screen. */
 const MAX_SHOWN_CHARS = 20_000;
 
-export function createToolView() {
+/** @param {(file: import('./file-view.js').ShownFile) => string | undefined} fileUrl */
+export function createToolView(fileUrl) {
   const name = h('code', { class: 'name' });
   const about = h('span', { class: 'about' });
   const mark = h('span', { class: 'mark' });
@@ -17,12 +19,17 @@ export function createToolView() {
   const output = h('pre', { tabindex: '0' });
   const inputBlock = h('div', {}, h('h3', {}, t('tool_input')), input);
   const outputBlock = h('div', {}, h('h3', {}, t('tool_output')), output);
-  const element = h(
+  const details = h(
     'details',
     { class: 'step tool' },
     h('summary', {}, mark, name, about, state, icon('chevron')),
     h('div', { class: 'step-body' }, inputBlock, outputBlock),
   );
+  const files = h('div', { class: 'attachments' });
+  files.hidden = true;
+  const element = h('div', {}, details, files);
+  /** @type {ToolPart['files']} */
+  let shownFiles;
   /** @type {ToolPart | undefined} */
   let shown;
   let shownState = '';
@@ -43,7 +50,7 @@ export function createToolView() {
     /** @param {ToolPart} part */
     update(part) {
       shown = part;
-      element.dataset.state = part.state;
+      details.dataset.state = part.state;
       if (shownState !== part.state) {
         shownState = part.state;
         mark.replaceChildren(icon(MARKS[part.state]));
@@ -51,6 +58,11 @@ export function createToolView() {
       name.textContent = part.name;
       about.textContent = (part.state === 'running' && part.progress) || aboutText(part.input);
       state.textContent = stateText(part);
+      if (shownFiles !== part.files) {
+        shownFiles = part.files;
+        files.replaceChildren(...(part.files ?? []).map((file) => createFileView(file, fileUrl)));
+        files.hidden = files.childElementCount === 0;
+      }
       const json = JSON.stringify(part.input, undefined, 2);
       inputBlock.hidden = json === '{}';
       input.textContent = json;

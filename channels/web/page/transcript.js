@@ -3,7 +3,7 @@
 //
 // An item's `rev` rises with each change, so that the view redraws only what changed. `settled` is what a run has taken or
 // the history holds, in order; `waiting` are this page's own messages that no run has taken yet, and always come last.
-import { entriesToItems, partsOf } from './history.js';
+import { entriesToItems, filesOf, partsOf } from './history.js';
 
 /** @typedef {import('../../../src/domain/events.ts').RunEvent} RunEvent */
 /** @typedef {import('../../../src/domain/messages.ts').HistoryEntry} HistoryEntry */
@@ -229,6 +229,7 @@ export function createTranscript({ now = Date.now } = {}) {
           part.durationMs = event.duration_ms;
           part.output = event.result.content;
           part.display = event.display;
+          part.files = filesOf(event.result);
         });
         return;
       case 'error': {
@@ -314,10 +315,11 @@ export function createTranscript({ now = Date.now } = {}) {
     apply,
     load,
     prepend,
-    /** A message typed here. @param {{ id: string, text: string, at: number, state: UserItem['state'] }} message */
-    add({ id, text, at, state }) {
+    /** A message typed here. @param {{ id: string, text: string, at: number, state: UserItem['state'], files?: import('./attach.js').KeptFile[] }} message */
+    add({ id, text, at, state, files = [] }) {
       if (findUser(id) || waiting.some((item) => item.id === id)) return;
-      waiting.push({ kind: 'user', key: `u:${id}`, rev: 0, id, text, at, state, files: [] });
+      const shown = files.map((file) => ({ ...file, name: file.name ?? file.media_type }));
+      waiting.push({ kind: 'user', key: `u:${id}`, rev: 0, id, text, at, state, files: shown });
     },
     /** The server has it. @param {string} id */
     sent(id) {

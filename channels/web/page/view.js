@@ -1,6 +1,7 @@
 // @ts-check
 // The transcript on the screen: one list element per item, keyed and redrawn only when its `rev` changed.
 import { h, icon, copyText } from './dom.js';
+import { createFileView } from './file-view.js';
 import { createMarkdownView } from './markdown.js';
 import { createToolView } from './tool-view.js';
 import { currentLanguage, duration, problemText, t } from './strings.js';
@@ -9,12 +10,13 @@ import { currentLanguage, duration, problemText, t } from './strings.js';
 /** @typedef {import('./history.js').UserItem} UserItem */
 /** @typedef {import('./history.js').AssistantItem} AssistantItem */
 /** @typedef {import('./history.js').Part} Part */
+/** @typedef {{ onRetry: (id: string) => void, onEdit: (id: string) => void, fileUrl: (file: import('./file-view.js').ShownFile) => string | undefined }} Actions */
 /** @typedef {{ element: HTMLElement, type: string, update: (part: any, live: boolean) => void, tick?: () => void }} PartView */
 /** @typedef {{ element: HTMLElement, rev: number, item: Item, update: (item: any) => void, tick?: () => void }} ItemView */
 
 /**
  * @param {HTMLElement} listElement
- * @param {{ onRetry: (id: string) => void, onEdit: (id: string) => void }} actions
+ * @param {Actions} actions
  */
 export function createTranscriptView(listElement, actions) {
   /** @type {Map<string, ItemView>} */
@@ -53,23 +55,27 @@ export function createTranscriptView(listElement, actions) {
   };
 }
 
-/** @param {Item} item @param {{ onRetry: (id: string) => void, onEdit: (id: string) => void }} actions @returns {ItemView} */
+/** @param {Item} item @param {Actions} actions @returns {ItemView} */
 function createItemView(item, actions) {
   if (item.kind === 'user') return createUserView(item, actions);
-  if (item.kind === 'assistant') return createAssistantView(item);
+  if (item.kind === 'assistant') return createAssistantView(item, actions);
   const element = h('li', { class: 'item notice' }, h('p', {}, item.text));
   return { element, item, rev: item.rev, update: () => undefined };
 }
 
-/** @param {UserItem} first @param {{ onRetry: (id: string) => void, onEdit: (id: string) => void }} actions @returns {ItemView} */
+/** @param {UserItem} first @param {Actions} actions @returns {ItemView} */
 function createUserView(first, actions) {
   const state = h('p', { class: 'state' });
-  const files = first.files.map((name) => h('p', { class: 'file' }, icon('file'), t('file', { name })));
+  const files = h('div', { class: 'attachments' });
+  files.append(...first.files.map((file) => createFileView(file, actions.fileUrl)));
+  files.hidden = first.files.length === 0;
+  const said = h('p', { class: 'said' }, first.text);
+  said.hidden = first.text === '';
   const element = h(
     'li',
     { class: 'item user' },
     h('h2', { class: 'visually-hidden' }, t('you')),
-    h('div', { class: 'bubble' }, h('p', { class: 'said' }, first.text), ...files),
+    h('div', { class: 'bubble' }, files, said),
     state,
   );
 
@@ -90,8 +96,8 @@ function createUserView(first, actions) {
   return { element, item: first, rev: first.rev, update };
 }
 
-/** @param {AssistantItem} first @returns {ItemView} */
-function createAssistantView(first) {
+/** @param {AssistantItem} first @param {Actions} actions @returns {ItemView} */
+function createAssistantView(first, actions) {
   const body = h('div', { class: 'parts' });
   const stopped = h('span', { class: 'stopped' });
   const time = h('time', {});
@@ -127,7 +133,7 @@ function createAssistantView(first) {
       let view = parts[index];
       if (view?.type !== part.type) {
         for (const old of parts.splice(index)) old.element.remove();
-        view = createPartView(part);
+        view = createPartView(part, actions);
         parts.push(view);
         body.append(view.element);
       }
@@ -165,22 +171,21 @@ function clockTime(at) {
   return new Intl.DateTimeFormat(currentLanguage() === 'zh' ? 'zh-CN' : 'en', style).format(at);
 }
 
-/** @param {Part} part @returns {PartView} */
-function createPartView(part) {
+/** @param {Part} part @param {Actions} actions @returns {PartView} */
+function createPartView(part, { fileUrl }) {
   switch (part.type) {
     case 'text':
       return createTextView();
     case 'thinking':
       return createThinkingView();
     case 'tool':
-      return createToolView();
+      return createToolView(fileUrl);
     case 'error': {
       const element = h('p', { class: 'error' });
       return { element, type: 'error', update: ({ text }) => (element.textContent = text) };
     }
     case 'file': {
-      const element = h('p', { class: 'file' }, icon('file'), t('file', { name: part.name }));
-      return { element, type: 'file', update: () => undefined };
+      return { element: createFileView(part, fileUrl), type: 'file', update: () => undefined };
     }
   }
 }
