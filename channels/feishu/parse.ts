@@ -70,6 +70,8 @@ export function parseMessage(event: unknown, { botOpenId, appId, mentionAll }: P
   const isBot = sender.sender_type !== 'user';
   const openId = sender.sender_id?.open_id || sender.sender_id?.app_id || '';
   if ([botOpenId, appId].includes(openId)) return { ignored: 'the bot itself' };
+  // No other bot writes directly, and one without a name may be this one.
+  if (isBot && (openId === '' || message.chat_type === 'p2p')) return { ignored: 'a bot, perhaps itself' };
   const mentions: Mention[] = (message.mentions ?? []).map(({ key, name, id }) => ({
     key,
     name,

@@ -45,6 +45,16 @@ describe('other bots', () => {
     ]);
   });
 
+  test('are never answered directly, nor without an id: it could be the bot itself', async () => {
+    const { server, accepted, connect } = await startFeishu(later);
+    await connect();
+    const app = { senderType: 'app', text: '@_user_1 me?', mentions: [bot] };
+    expect(await server.push(messageEvent({ ...app, sender: 'ou_someone' }))).toBe(200);
+    expect(await server.push(messageEvent({ ...app, sender: '', group: true }))).toBe(200);
+    expect(await server.push(messageEvent({ ...app, sender: APP_ID, group: true }))).toBe(200);
+    expect(accepted).toEqual([]);
+  });
+
   test('a channel knows its own ids, by which every account of the server knows it', async () => {
     const { channel, connect } = await startFeishu(later);
     expect(channel.botIds?.()).toEqual([APP_ID]);
