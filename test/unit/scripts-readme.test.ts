@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ENVIRONMENT } from '../../config/layer.ts';
 import { loadConfig } from '../../config/load.ts';
+import type { Config } from '../../config/schema.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
@@ -63,11 +64,14 @@ describe('the READMEs', () => {
   it('show a configuration that is accepted', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-readme-'));
     try {
-      const yaml = /```yaml\n(.*?)```/s.exec(english)?.[1] ?? '';
-      await writeFile(join(folder, 'readme.yaml'), yaml);
       const env = { LANEKEEPER_CONFIG: 'readme.yaml', DEEPSEEK_API_KEY: 'k1', MY_PROGRAM_KEY: 'k2' };
-      const { config } = loadConfig({ env, cwd: folder });
-      expect(config.agent.max_steps).toBe(30);
+      const configs: Config[] = [];
+      for (const [, yaml = ''] of english.matchAll(/```yaml\n(.*?)```/gs)) {
+        await writeFile(join(folder, 'readme.yaml'), yaml);
+        configs.push(loadConfig({ env, cwd: folder }).config);
+      }
+      expect(configs.some(({ channels }) => channels['me']?.type === 'weixin')).toBe(true);
+      const config = configs.find(({ agent }) => agent.max_steps === 30)!;
       expect(config.models[config.model]?.api_key).toBe('k1');
       expect(config.channels['webhook']).toMatchObject({ api_keys: ['k2'] });
     } finally {

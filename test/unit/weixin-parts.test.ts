@@ -11,7 +11,9 @@ import {
 } from '../../channels/weixin/client/crypto.ts';
 import { troubleOf } from '../../channels/weixin/client/errors.ts';
 import { parseMessage } from '../../channels/weixin/parse.ts';
+import { createPeople } from '../../channels/weixin/people.ts';
 import { partsOf } from '../../channels/weixin/render.ts';
+import type { ChannelState } from '../../src/ports/channel-state.ts';
 import { ZodError } from 'zod';
 
 const key = Buffer.from('00112233445566778899aabbccddeeff', 'hex');
@@ -183,6 +185,34 @@ describe('messages in', () => {
       { numRuns: 1_000 },
     );
     expect(taken).toBeGreaterThan(50);
+  });
+});
+
+describe('what is known of people', () => {
+  test('a typing ticket is kept for a day, a context token until the next; both for one bot', async () => {
+    const values = new Map<string, unknown>();
+    const state: ChannelState = {
+      get: async (name) => values.get(name),
+      set: async (name, value) => void values.set(name, value),
+      delete: async (name) => void values.delete(name),
+      lease: async () => true,
+      release: async () => {},
+    };
+    let now = 1_000;
+    const people = createPeople(state, () => now);
+    let asked = 0;
+    const ask = async () => `ticket-${++asked}`;
+    expect(await people.ticket('bot', 'ada', ask)).toBe('ticket-1');
+    now += 24 * 60 * 60 * 1000 - 1;
+    expect(await people.ticket('bot', 'ada', ask)).toBe('ticket-1');
+    now += 1;
+    expect(await people.ticket('bot', 'ada', ask)).toBe('ticket-2');
+    expect(await people.ticket('another-bot', 'ada', ask)).toBe('ticket-3');
+    expect(await people.ticket('bot', 'bob', async () => undefined)).toBeUndefined();
+    await people.heard('bot', 'ada', 'c1');
+    await people.heard('bot', 'ada', 'c2');
+    expect(await createPeople(state, () => now).context('bot', 'ada')).toBe('c2');
+    expect(await people.context('another-bot', 'ada')).toBeUndefined();
   });
 });
 

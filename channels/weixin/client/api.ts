@@ -59,7 +59,7 @@ const MARGIN_MS = 10_000;
 const CALL_MS = 15_000;
 const TYPING_MS = 10_000;
 const CDN_MS = 60_000;
-const MAX_HOLD_MS = 300_000;
+const MAX_HOLD_MS = 240_000;
 const UPLOAD_TYPES = { image: 1, video: 2, file: 3 };
 /** Tencent's client POSTs; where only the PUT of older descriptions is known, that is tried. */
 const WRONG_METHOD = new Set([404, 405, 501]);
