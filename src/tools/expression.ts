@@ -32,6 +32,8 @@ export const FUNCTIONS: readonly string[] = [...CALLS.keys()];
 
 const MAX_CHARS = 1_000;
 const MAX_DEPTH = 100;
+/** Digits of a number that are sure to be kept. */
+const EXACT_DIGITS = 15;
 const TOKEN =
   /\s*(?:(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)|([a-z][a-z0-9]*)|(\*\*|[-+*/%^(),]))/iuy;
 
@@ -41,14 +43,16 @@ interface Token {
   at: number;
 }
 
-/** The value in decimal notation. Throws an Error that says, for the model, what can't be read. */
+/** The value in decimal notation; "about …" where digits are missing. Throws an Error that says, for the model, what can't be read. */
 export function evaluate(expression: string): string {
   if (expression.length > MAX_CHARS) throw new Error(`The expression is over ${MAX_CHARS} characters long.`);
   const value = parse(tokensOf(expression));
   if (Number.isNaN(value)) throw new Error('The expression has no real value.');
   if (!Number.isFinite(value)) throw new Error('The value is infinite: a division by zero, or too large.');
-  // Fifteen digits are exact in a double; the sixteenth is where 0.1 + 0.2 shows.
-  return Number.isSafeInteger(value) ? String(value) : String(Number(value.toPrecision(15)));
+  if (Number.isSafeInteger(value)) return String(value);
+  // The sixteenth digit is where 0.1 + 0.2 shows.
+  const rounded = Number(value.toPrecision(EXACT_DIGITS));
+  return Math.abs(value) > Number.MAX_SAFE_INTEGER ? `about ${rounded.toExponential()}` : String(rounded);
 }
 
 function tokensOf(expression: string): Token[] {
@@ -66,6 +70,19 @@ function tokensOf(expression: string): Token[] {
   }
   tokens.push({ kind: 'end', text: 'the end', at: text.length });
   return tokens;
+}
+
+function numberOf(text: string): number {
+  const digits = text.replace(/e.*/iu, '').replace('.', '').replace(/^0+/u, '');
+  if (digits.length > EXACT_DIGITS) throw new Error(`${text} has more than ${EXACT_DIGITS} digits.`);
+  return Number(text);
+}
+
+/** Of a rounded number the last digits, and so its remainder, are gone. */
+function remainder(value: number, by: number): number {
+  if (Math.abs(value) > Number.MAX_SAFE_INTEGER)
+    throw new Error('A number is too large for its remainder to be known.');
+  return value % by;
 }
 
 /** Sums of products of powers; `^` binds tighter than a sign before it and groups to the right. */
@@ -101,7 +118,7 @@ function parse(tokens: readonly Token[]): number {
     for (;;) {
       if (take('*')) value *= signed();
       else if (take('/')) value /= signed();
-      else if (take('%')) value %= signed();
+      else if (take('%')) value = remainder(value, signed());
       else return value;
     }
   }
@@ -119,7 +136,7 @@ function parse(tokens: readonly Token[]): number {
     const { kind, text } = peek();
     if (kind === 'number') {
       next++;
-      return Number(text);
+      return numberOf(text);
     }
     if (kind === 'name') {
       next++;

@@ -73,28 +73,30 @@ export function createFindTools(hidden: readonly Tool[], check: CheckArguments):
       timeoutMs: limits.includes(0) ? 0 : Math.max(...limits) + 1_000,
       execute: (args, context) =>
         args['call'] === undefined
-          ? Promise.resolve(success(search(hidden, textOr(args['query']))))
+          ? Promise.resolve(found(hidden, textOr(args['query'])))
           : call(args, context),
     },
   };
 }
 
 /** Names only for an empty query; else the best few in full. */
-function search(tools: readonly Tool[], query: string): string {
+function found(tools: readonly Tool[], query: string): ToolResult {
+  const names = tools.map(({ name }) => name);
   const words = wordsOf(query);
-  if (words.length === 0) return tools.map(({ name }) => name).join('\n');
-  const found = tools
+  if (words.length === 0) return success(names.join('\n'), { display: `${names.length} tools` });
+  const best = tools
     .map((tool) => ({ tool, score: scoreOf(tool, words) }))
     .filter(({ score }) => score > 0)
     .sort((a, b) => b.score - a.score)
-    .slice(0, MAX_FOUND);
-  if (found.length === 0) return `Nothing found. All names: ${tools.map(({ name }) => name).join(', ')}`;
-  return found
-    .map(({ tool }) =>
-      JSON.stringify({ name: tool.name, description: tool.description, parameters: tool.parameters }),
-    )
-    .join('\n');
+    .slice(0, MAX_FOUND)
+    .map(({ tool }) => tool);
+  const display = `"${query}": ${best.map(({ name }) => name).join(', ') || 'nothing'}`;
+  if (best.length === 0) return success(`Nothing found. All names: ${names.join(', ')}`, { display });
+  return success(best.map(inFull).join('\n'), { display });
 }
+
+const inFull = ({ name, description, parameters }: Tool): string =>
+  JSON.stringify({ name, description, parameters });
 
 function scoreOf({ name, description }: Tool, words: readonly string[]): number {
   const inName = name.toLowerCase();

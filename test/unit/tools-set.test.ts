@@ -1,5 +1,5 @@
 // What a run is offered: names, order, the limit and find_tools, and that rules reach through it.
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -79,7 +79,7 @@ describe('the tools of a run', () => {
     expect(tools).toHaveLength(24);
     expect(tools.at(-1)?.name).toBe('find_tools');
     expect(await made.forRun()).toBe(tools);
-    const { result } = await play({
+    const { result, events } = await play({
       tools,
       script: [
         { calls: [['find_tools', { query: 'send a postcard' }]] },
@@ -90,6 +90,8 @@ describe('the tools of a run', () => {
       ],
     });
     const said = brief(messagesOf(result));
+    const ends = events.flatMap((event) => (event.type === 'tool_execution_end' ? [event] : []));
+    expect(ends[0]).toMatchObject({ name: 'find_tools', display: '"send a postcard": t29' });
     expect(said).toContainEqual(expect.stringMatching(/^result \{"name":"t29".*"required":\["to"\]/));
     expect(said).toContainEqual(expect.stringMatching(/^error .*schema.*to/s));
     expect(said).toContain('result ran 29');
@@ -204,6 +206,28 @@ describe('tools of the stage post_process', () => {
     expect(steps(writes)).not.toContain('tool_start');
     await runFor('ann');
     expect(after.calls).toEqual([{}]);
+  });
+});
+
+describe('the documentation', () => {
+  it('lists every tool that comes with the server, and says whether it may run twice', async () => {
+    const text = await readFile(join(import.meta.dirname, '../../docs/tools.md'), 'utf8');
+    const rows = [...text.matchAll(/^\| `(\w+)` \|.*\| (yes|no)[^|]*\|$/gmu)].map(([, name, twice]) => [
+      name,
+      twice,
+    ]);
+    const enabled = ['now', 'calculate', 'web_fetch', 'web_search', 'send_file'];
+    const skills = await folder({ 'refund/SKILL.md': '---\ndescription: How.\n---\nAsk.' });
+    const tools = await toolset({ enabled, skills }).forRun();
+    expect(rows).toEqual(
+      expect.arrayContaining(tools.map(({ name, idempotent }) => [name, idempotent ? 'yes' : 'no'])),
+    );
+    expect(rows).toHaveLength(tools.length);
+    // Each has a time limit of its own.
+    expect(tools.filter(({ timeoutMs = 0 }) => timeoutMs <= 0)).toEqual([]);
+    // What an unknown name is answered with has them all.
+    const known = toolset({ enabled: ['nwo'] }).report().sources[0]?.detail;
+    for (const name of enabled) expect(known).toContain(name);
   });
 });
 
