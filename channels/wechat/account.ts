@@ -212,7 +212,11 @@ const SCAN = {
   cancelled: 'cancelled on the phone; a new code is on its way',
 };
 
-export const missing = (cause: 'wechaty' | 'puppet', puppet: string): string =>
-  cause === 'puppet'
-    ? `the puppet ${puppet} is not installed: npm install ${puppet}`
-    : 'wechaty is not installed: npm ci';
+/** Tried together with what package.json leaves out of it; a test holds the two to one version. */
+export const WECHATY = 'wechaty@1.20.2';
+
+export function missing(cause: 'wechaty' | 'puppet', puppet: string): string {
+  const install = /^[./]/.test(puppet) ? WECHATY : `${WECHATY} ${puppet}`;
+  const what = cause === 'puppet' ? `the puppet ${puppet}` : 'wechaty';
+  return `${what} is not installed: npm install --save-prod ${install}`;
+}

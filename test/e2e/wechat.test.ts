@@ -210,7 +210,7 @@ test('a puppet that isn’t installed: said so, and everything else works', asyn
   const server = track(await startServer({ config: configOf(model.openaiUrl, platform, { puppet }) }));
   await reaches(server, {
     state: 'failed',
-    detail: `the puppet ${puppet} is not installed: npm install ${puppet}`,
+    detail: expect.stringContaining(`the puppet ${puppet} is not installed`) as string,
   });
   expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
 });

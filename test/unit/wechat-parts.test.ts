@@ -2,6 +2,7 @@
 // as words, and what the doctor says.
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { missing, WECHATY } from '../../channels/wechat/account.ts';
 import { checkAccount } from '../../channels/wechat/check.ts';
 import { readFromChild, type Handed } from '../../channels/wechat/ipc.ts';
 import { addressOf, readAddress, targetOf, toMessage } from '../../channels/wechat/parse.ts';
@@ -129,11 +130,20 @@ describe('the doctor', () => {
     expect(checkAccount({ puppet: 'wechaty-puppet-wechat4u' })).toEqual([
       {
         state: 'wrong',
-        text: 'the puppet wechaty-puppet-wechat4u is not installed: npm install wechaty-puppet-wechat4u',
+        text: `the puppet wechaty-puppet-wechat4u is not installed: npm install --save-prod ${WECHATY} wechaty-puppet-wechat4u`,
       },
     ]);
     expect(checkAccount({ puppet: './no-such-puppet.js' })).toMatchObject([{ state: 'wrong' }]);
     expect(checkAccount({ puppet: 'no such package' })).toMatchObject([{ state: 'wrong' }]);
+  });
+
+  test('names the version that is tried here', async () => {
+    const { default: manifest } = await import('../../package.json', { with: { type: 'json' } });
+    expect(WECHATY).toBe(`wechaty@${manifest.devDependencies.wechaty}`);
+    // A puppet of one's own is no package.
+    expect(missing('wechaty', './puppet.ts')).toBe(
+      `wechaty is not installed: npm install --save-prod ${WECHATY}`,
+    );
   });
 
   test('says what to expect of a puppet that is there', () => {
