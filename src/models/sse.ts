@@ -67,42 +67,52 @@ export function createEventParser(): EventParser {
 export interface PayloadReader {
   /** Throws CallError when the payload is an error. */
   push(payload: unknown): void;
+  /** The model said why it stopped: only its usage may follow. */
+  readonly finished: boolean;
 }
+
+/** How long the end of an answer is waited for once the model has stopped: some servers never close, nor say [DONE]. */
+const LAST_WORDS_MS = 2_000;
 
 /** Reads an answer into `reader`, yielding what the reply says of it, until [DONE] or the end. Throws CallError and what the connection throws. */
 export async function* readAnswer(
-  response: Response,
+  { body }: Response,
   reader: PayloadReader,
   reply: Reply,
 ): AsyncGenerator<ModelEvent[]> {
+  if (!body) return;
+  const bytes = body.getReader();
+  const parser = createEventParser();
+  const decoder = new TextDecoder();
+  // Cancelling ends a read that waits. What failed has been thrown already.
+  const leave = () => bytes.cancel().catch(() => undefined);
+  let timer: NodeJS.Timeout | undefined;
   try {
-    for await (const arrived of eventsOf(response)) {
-      for (const event of arrived) for (const payload of payloadsOf(event)) reader.push(payload);
-      const events = reply.take();
-      if (events.length > 0) yield events;
+    for (let done = false; !done;) {
+      const chunk = await bytes.read();
+      const events = chunk.done ? parser.end() : parser.push(decoder.decode(chunk.value, { stream: true }));
+      done = chunk.done || events.some(isDone);
+      for (const event of events) {
+        if (isDone(event)) break;
+        for (const payload of payloadsOf(event)) reader.push(payload);
+      }
+      const said = reply.take();
+      if (said.length > 0) yield said;
+      if (reader.finished) timer ??= setTimeout(() => void leave(), LAST_WORDS_MS);
     }
   } catch (error) {
     // What stood before it in the same packet.
     yield reply.take();
     throw error;
+  } finally {
+    clearTimeout(timer);
+    await leave();
   }
   reply.flush();
   yield reply.take();
 }
 
-/** Those that arrived together, together: a step of the loop for each costs more than reading it. */
-async function* eventsOf(response: Response): AsyncGenerator<ServerEvent[]> {
-  if (!response.body) return;
-  const parser = createEventParser();
-  const decoder = new TextDecoder();
-  for await (const bytes of response.body) {
-    const events = parser.push(decoder.decode(bytes, { stream: true }));
-    const done = events.findIndex(({ data }) => data.startsWith('[DONE]'));
-    yield done === -1 ? events : events.slice(0, done);
-    if (done !== -1) return;
-  }
-  yield parser.end();
-}
+const isDone = ({ data }: ServerEvent): boolean => data.startsWith('[DONE]');
 
 /** What may be JSON: everything else is a sign of life. */
 const JSON_START = /^\s*[[{]/;

@@ -36,14 +36,14 @@ const TEXT = '你好 👋 é';
 const ARGUMENTS = '{"city":"北京"}';
 
 const clients = {
-  openai: () =>
+  openai: (idle_timeout_ms = 5_000) =>
     createOpenAIClient(
-      resolveEntry('main', { provider: 'openai', model: 'm', base_url: url, idle_timeout_ms: 5_000 }),
+      resolveEntry('main', { provider: 'openai', model: 'm', base_url: url, idle_timeout_ms }),
       { log: fakeLog() },
     ),
-  anthropic: () =>
+  anthropic: (idle_timeout_ms = 5_000) =>
     createAnthropicClient(
-      resolveEntry('main', { provider: 'anthropic', model: 'm', base_url: url, idle_timeout_ms: 5_000 }),
+      resolveEntry('main', { provider: 'anthropic', model: 'm', base_url: url, idle_timeout_ms }),
     ),
 };
 
@@ -266,6 +266,16 @@ describe.each(['openai', 'anthropic'] as const)('%s', (vendor) => {
     );
     expect(end).toMatchObject({ type: 'failed', error: { kind: 'overloaded' } });
     expect({ shown: text, kept: textIn(end) }).toEqual({ shown: '你好', kept: '你好' });
+  });
+
+  it('an answer that has ended is not waited for, though the connection stays open and nobody says so', async () => {
+    const patient = { openai: clients.openai(60_000), anthropic: clients.anthropic(60_000) }[vendor];
+    respond = (response) => {
+      response.writeHead(200, SSE);
+      response.write(events(vendor).replace(/(?:data: \[DONE\]|data: \{"type":"message_stop"\})\n\n$/, ''));
+    };
+    const { end } = await collect(patient, request({ apiKey: 'key' }));
+    expect(end).toMatchObject({ type: 'done', stop: 'tool_use', usage: { input: 7, output: 5 } });
   });
 
   it('an endless error page is not read to its end', async () => {
