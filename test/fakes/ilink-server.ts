@@ -44,6 +44,8 @@ export interface Failure {
   /** What is answered in place of JSON. */
   body?: string;
   times?: number;
+  /** Calls that go well before it. */
+  after?: number;
 }
 
 export interface IlinkServer {
@@ -143,7 +145,7 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
   const files = new Map<string, Buffer>();
   const uploads = new Map<string, { size: number; md5: string; key: string }>();
   const md5s = new Map<string, string>();
-  const failures: (Failure & { path: string; left: number })[] = [];
+  const failures: (Failure & { path: string; left: number; skip: number })[] = [];
   const held = new Set<{ bot?: string; wake: () => void }>();
   const waiters = new Set<{ holds: () => boolean; resolve: () => void }>();
   let serial = 0;
@@ -318,7 +320,8 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
     const body = (raw === '' ? {} : JSON.parse(raw)) as Json;
     calls.push({ method: request.method ?? '', path, body, at: performance.now() });
     const bot = checkHeaders(request, body, path);
-    const failure = failures.find((one) => one.left > 0 && one.path === path);
+    const next = failures.find((one) => one.left > 0 && one.path === path);
+    const failure = next && next.skip-- > 0 ? undefined : next;
     if (failure) failure.left -= 1;
     if (failure?.lost) await route(path, at, body, bot, response);
     if (failure?.lost) return void response.destroy();
@@ -500,7 +503,8 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
       botOf(botId).dead = how;
       changed();
     },
-    fail: (path, failure) => void failures.push({ ...failure, path, left: failure.times ?? 1 }),
+    fail: (path, failure) =>
+      void failures.push({ ...failure, path, left: failure.times ?? 1, skip: failure.after ?? 0 }),
     put(bytes, keyForm = 'raw') {
       const id = `file-${++serial}`;
       const key = randomBytes(16);
