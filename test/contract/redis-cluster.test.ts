@@ -1,10 +1,11 @@
 // The Redis storage against the contract of its ports, on a real Redis Cluster of three masters.
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';
+import { conversationKeys, QUEUE_PREFIX } from '../../src/storage/redis/keys.ts';
 import { startRedisCluster, type RedisCluster } from '../fakes/redis-cluster.ts';
 import { storageContract } from './suites/all.ts';
-import { silentLog } from './suites/support.ts';
+import { collect, inbound, merge, silentLog } from './suites/support.ts';
 
 const MAX_EVENTS = 200;
 
@@ -37,4 +38,55 @@ storageContract('redis cluster', async () => {
       );
     },
   };
+});
+
+describe('slots that are moved while they are used', () => {
+  it('are followed, by what is stored and by lanes', async () => {
+    const storage = await createRedisStorage({ url: cluster.url, log: silentLog, timeoutMs: 1_000 });
+    const name = 'acct:moved';
+    const handled = new Set<string>();
+    await storage.lanes.work(
+      async (conversation) => {
+        const claim = await storage.store.claim(conversation, { run: 'r', leaseMs: 60_000, limit: 1 });
+        if (claim.status !== 'claimed') return 'idle';
+        const done = await storage.store.commit(claim.lease, merge());
+        for (const { id } of claim.snapshot.inbox) handled.add(id);
+        return done && done.more ? 'more' : 'idle';
+      },
+      { concurrency: 1 },
+    );
+    const sending = new AbortController();
+    const accepted: string[] = [];
+    const sender = (async () => {
+      for (let n = 0; !sending.signal.aborted; n += 1) {
+        const id = `m${n}`;
+        for (;;) {
+          try {
+            await storage.store.append(inbound(name, id));
+            await storage.lanes.wake(name);
+            break;
+          } catch (error) {
+            // As a platform does: the same message until it is taken.
+            expect(error).toMatchObject({ code: 'storage_unavailable' });
+          }
+        }
+        accepted.push(id);
+      }
+    })();
+    for (const key of [conversationKeys(name).meta, `${QUEUE_PREFIX}:lanes`]) {
+      const before = handled.size;
+      await vi.waitFor(() => expect(handled.size).toBeGreaterThan(before + 5), { timeout: 20_000 });
+      await cluster.move(key);
+    }
+    const before = handled.size;
+    await vi.waitFor(() => expect(handled.size).toBeGreaterThan(before + 5), { timeout: 20_000 });
+    sending.abort();
+    await sender;
+    for (const conversation of await collect(storage.reader.pending('lanes')))
+      await storage.lanes.wake(conversation);
+    await vi.waitFor(() => expect([...handled].sort()).toEqual(accepted.toSorted()), { timeout: 20_000 });
+    await storage.check();
+    await Promise.all([storage.lanes.close(0), storage.deliveries.close(0)]);
+    await storage.close();
+  });
 });

@@ -11,6 +11,8 @@ export interface RedisCluster {
   pair(): { primary: RedisServer; replica: RedisServer };
   /** Runs something on each node, one after the other. */
   each<T>(work: (client: Redis, server: RedisServer) => Promise<T>): Promise<T[]>;
+  /** Moves the slot of a key to another master, with all that is in it, as resharding does. */
+  move(key: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -103,12 +105,32 @@ export async function startRedisCluster(options: RedisClusterOptions = {}): Prom
         hangUp();
         return results;
       },
+      async move(key) {
+        const slot = Number(await clientOf(masters[0]!).call('CLUSTER', 'KEYSLOT', key));
+        const from = masters.findLastIndex((_, n) => firstSlot(n) <= slot);
+        await moveSlot(slot, clientOf(masters[from]!), clientOf(masters[(from + 1) % MASTERS]!));
+        hangUp();
+      },
       close,
     };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+async function moveSlot(slot: number, from: Redis, to: Redis): Promise<void> {
+  const [fromId, toId] = await Promise.all(
+    [from, to].map(async (node) => String(await node.call('CLUSTER', 'MYID'))),
+  );
+  await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId!);
+  await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId!);
+  for (;;) {
+    const keys = (await from.call('CLUSTER', 'GETKEYSINSLOT', slot, 10)) as string[];
+    if (keys.length === 0) break;
+    await from.call('MIGRATE', '127.0.0.1', to.options.port!, '', 0, 5_000, 'KEYS', ...keys);
+  }
+  for (const node of [to, from]) await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId!);
 }
 
 /** Nodes hear of each other by gossip, and nobody tells when they have. */

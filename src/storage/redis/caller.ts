@@ -8,12 +8,10 @@ import { reasonOf } from './reporter.ts';
 /** Rejects only with AppError 'storage_unavailable'. */
 export type Call<C> = <T>(send: (client: C) => Promise<T>) => Promise<T>;
 
-const NO_PRIMARY = 'the sentinels know no primary of that name';
-
 /** What the operator may know or do, by the first word of what Redis answers. */
 const HINTS: Record<string, string> = {
   READONLY: 'it is a replica; storage.url must lead to the primary',
-  MOVED: 'it is a node of a Redis Cluster; write redis-cluster://',
+  MOVED: 'another node of the Redis Cluster has it; the URL of a cluster begins with redis-cluster',
   CLUSTERDOWN: 'the Redis Cluster has lost nodes',
   LOADING: 'it is still reading its data',
   MASTERDOWN: 'it is a replica without its primary',
@@ -36,14 +34,7 @@ export function createCaller<C extends Client>(client: C, address: string, timeo
   const lookAgain = () => {
     for (const look of waiting) look();
   };
-  client.on('error', (error: Error) => {
-    const text = reasonOf(error);
-    // What a sentinel answered says more than that none was of use.
-    if (reason !== NO_PRIMARY || !text.startsWith('All sentinels are unreachable')) reason = text;
-  });
-  client.on('sentinelError', (error: Error) => {
-    if (error.message.endsWith('invalid reply: null')) reason = NO_PRIMARY;
-  });
+  client.on('error', (error: Error) => (reason = reasonOf(error)));
   client.on('ready', () => {
     reason = undefined;
     lookAgain();

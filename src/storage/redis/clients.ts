@@ -38,6 +38,9 @@ const retryDelay = (attempt: number): number =>
   Math.min(50 * 2 ** (attempt - 1), 1_000) + Math.random() * 100;
 /** After a failover the old primary answers as a replica; a slot may be served by another node. */
 const isElsewhere = (error: Error): boolean => /^(READONLY|MOVED)\b/.test(error.message);
+/** A failover or a move of slots is not over, or replicas are missing. */
+const isNotYet = (error: Error): boolean =>
+  /^(ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|LOADING|NOREPLICAS)\b/.test(error.message);
 
 export function createClients({ address, tls, timeoutMs, log }: ClientOptions): Clients {
   const secure: ConnectionOptions | undefined = address.tls ? { ...tls } : undefined;
@@ -58,8 +61,8 @@ export function createClients({ address, tls, timeoutMs, log }: ClientOptions): 
   };
   const patient: RedisOptions = {
     maxRetriesPerRequest: null,
-    // Sent again to whoever is the primary now.
-    reconnectOnError: (error) => (isElsewhere(error) ? 2 : false),
+    // Sent again over a new connection, to whoever is the primary by then. Refused, a job that was done would be taken for stalled.
+    reconnectOnError: (error) => (isElsewhere(error) || isNotYet(error) ? 2 : false),
     // Longer than the longest blocking command (10 s): a silent connection is replaced.
     socketTimeout: 15_000,
   };
