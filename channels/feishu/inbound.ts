@@ -67,14 +67,16 @@ export function createInbound(options: InboundOptions): EventHandlers {
     const accepted = await accept(account, {
       ...message,
       sender,
-      text: [quote?.text, message.text, ...(files?.notes ?? [])].filter(Boolean).join('\n\n'),
+      text: [message.text, ...(files?.notes ?? [])].filter((part) => part !== '').join('\n\n'),
+      ...(quote && quote.text !== '' ? { quote: quote.text } : {}),
       ...(attachments.length > 0 ? { attachments } : {}),
     });
     if (accepted.status === 'command') {
       // Remembered when it is done, so that a redelivery doesn't carry it out again; the answer is sent once by its uuid.
       await memory.remember(`command:${message.id}`, '');
       await options.say(address, accepted.reply, `command.${message.id}`);
-    } else if (accepted.status === 'queued') {
+    } else if (accepted.status !== 'ignored') {
+      // A duplicate, too: the first time may have ended before this.
       await memory.remember(`message:${message.id}`, accepted.conversation);
     }
   }

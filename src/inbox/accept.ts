@@ -92,7 +92,7 @@ export function createAccept(options: AcceptOptions): Accept {
     const command = parseCommand(said.text);
     if (command) return once(account, conversation, said, command, settings);
     const kept = incoming.group && context_messages > 0 ? await notes.list(room) : [];
-    const message = toInbound(account, conversation, said, options.settings(), clock);
+    const message = toInbound(account, conversation, quoting(said), options.settings(), clock);
     const accepted = await append(kept.length > 0 ? { ...message, notes: kept } : message);
     // After the append: a crash in between tells the model twice, which is better than never.
     if (kept.length > 0 && accepted.status === 'queued') await forget(room, kept);
@@ -173,6 +173,11 @@ const tooMany = (maxWaiting: number): AppError =>
   new AppError('conversation_full', `${maxWaiting} messages of this conversation wait to be answered.`, {
     retryAfterMs: FULL_RETRY_MS,
   });
+
+/** After the gate and the commands, which look at how a message begins. */
+function quoting({ quote = '', text, ...message }: ChannelMessage): ChannelMessage {
+  return { ...message, text: [quote, text].filter((part) => part !== '').join('\n\n') };
+}
 
 const MAX_NAME_CHARS = 64;
 /** White space, control characters, and those that turn the direction of writing or can't be seen. */

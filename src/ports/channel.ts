@@ -11,6 +11,8 @@ export interface ChannelMessage {
   thread?: string;
   sender: InboundMessage['sender'];
   text: string;
+  /** The message that it quotes, as Markdown: told to the model before the text, but no part of what was asked. */
+  quote?: string;
   attachments?: InboundMessage['attachments'];
   group?: boolean;
   /** The bot was addressed (mention, reply to it); always true in direct chats. */
@@ -105,12 +107,12 @@ export interface PushAnswer {
 export interface Channel {
   account: string;
   type: string;
+  /** Begins to connect, and goes on trying until stop(). Idempotent; not again after stop(). */
   start(): Promise<void>;
   /** Leaves no timer, socket or child behind. Idempotent. */
   stop(): Promise<void>;
   /** Sends once; never throws. A resend carries the same delivery id. */
   deliver(delivery: Delivery, signal: AbortSignal): Promise<DeliveryResult>;
-  /** Begins to connect, and goes on trying until stop(). Idempotent; not again after stop(). */
   status(): ChannelStatus;
   /** Absent: people see nothing until the answer is delivered. */
   live?: LiveView;

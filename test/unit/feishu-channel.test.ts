@@ -84,9 +84,9 @@ describe('messages in', () => {
     await connect();
     await server.push(messageEvent({ text: 'is this true?', parent: 'om_old', root: 'om_old' }));
     await server.push(messageEvent({ text: 'and this?', parent: 'om_gone', root: 'om_gone' }));
-    expect(accepted.map(({ text }) => text)).toEqual([
-      '> the deadline is Friday\n\nis this true?',
-      'and this?',
+    expect(accepted.map(({ quote, text }) => [quote, text])).toEqual([
+      ['> the deadline is Friday', 'is this true?'],
+      [undefined, 'and this?'],
     ]);
   });
 

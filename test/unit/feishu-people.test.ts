@@ -111,7 +111,10 @@ describe('quotes', () => {
     });
     await connect();
     await server.push(messageEvent({ text: 'why?', parent: 'om_old', root: 'om_old' }));
-    expect(accepted[0]?.text).toBe('> CI\n> Build 7 failed\n> [log](https://e.org)\n\nwhy?');
+    expect(accepted[0]).toMatchObject({
+      quote: '> CI\n> Build 7 failed\n> [log](https://e.org)',
+      text: 'why?',
+    });
   });
 
   test('a question in a chain of replies is answered in it, in the same conversation', async () => {
@@ -151,7 +154,8 @@ describe('groups', () => {
     await server.push(messageEvent({ group: true, type: 'post', content, parent: 'om_old', root: 'om_old' }));
     const [message] = accepted;
     expect(message?.sender.name).toBe(full ? 'Ada' : undefined);
-    expect(message?.text).toBe(full ? `> the plan\n\n${text}` : text);
+    expect(message).toMatchObject({ text, ...(full ? { quote: '> the plan' } : {}) });
+    if (!full) expect(message).not.toHaveProperty('quote');
     expect(message?.attachments?.length ?? 0).toBe(full ? 1 : 0);
   });
 
