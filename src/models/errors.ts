@@ -57,7 +57,7 @@ const CODES: Record<string, ModelErrorKind> = {
 };
 
 const QUOTA =
-  /insufficient[ _-]?(?:quota|balance|funds|credits?)|exceeded (?:your )?current quota|credit balance|out of credits|billing|payment required|account.{0,20}(?:overdue|arrears|suspended)|arrearage|spend(?:ing)?[ _]limit|余额不足|欠费|充值|资源包|额度(?:不足|已用完|用尽)/i;
+  /insufficient[ _-]?(?:quota|balance|funds|credits?)|exceeded (?:your )?current quota|credit balance|out of credits|billing|payment required|account.{0,20}(?:overdue|arrears|suspended)|arrearage|spend(?:ing)?[ _]limit|budget (?:has been )?exceeded|\b(?:daily|monthly)\b.{0,20} limit (?:exceeded|reached)|余额不足|欠费|充值|资源包|额度(?:不足|已用完|用尽)/i;
 const RATE =
   /rate[ _-]?limit|too many requests|too many tokens, please wait|throttl|per[ -](?:minute|min|second|hour|day)\b|\b[rt]p[mds]\b|频率|限流|速率|并发|过于频繁|请求过多/i;
 const BUSY = /overloaded|server (?:is )?(?:currently )?busy|temporarily unavailable|繁忙|访问量过大/i;

@@ -3,7 +3,7 @@
 
 /** Limits on rate, spending, output or pictures: another remedy than a shorter context. */
 const OTHER = [
-  /rate[ _-]?limit|too many requests|per[ -](?:second|minute|min|hour|day)\b|\b[rt]p[mds]\b|throttl|please wait/,
+  /rate[ _-]?limit|too many requests|per[ -](?:second|minute|min|hour|day)\b|\b[rt]p[mds]\b|throttl|please wait|\b(?:hourly|daily|monthly)\b/,
   /quota|credit|balance|billing|budget/,
   /time(?:d)?[ -]?out/,
   /频率|限流|速率|并发|余额|额度|欠费/,
@@ -27,8 +27,9 @@ const OVERFLOW = [
   /exceed.{0,80}(?:token limit|tokens allowed|max(?:imum)? (?:message )?tokens|number of tokens|context)/,
   /too many (?:total )?(?:input |prompt )?tokens|too many (?:total )?(?:text bytes|input characters)/,
   /max(?:imum)? input (?:characters|chars|tokens)/,
+  /token limit reached|\d tokens?\b.{0,40}\b(?:limit|maximum)\b/,
   /reduce the length of (?:the|your)|tokens to keep from the initial prompt/,
-  /(?:上下文|输入|提示词?|prompt|对话|消息|文本|tokens?).{0,16}(?:超长|过长|太长|超出|超过|超限|超上限)/,
+  /(?:上下文|输入|提示词?|prompt|对话|消息|文本|tokens?).{0,16}(?:超长|过长|太长|超出|超过|超限|超上限)|长度.{0,4}(?:超出|超过)/,
   /(?:超出|超过).{0,16}(?:上下文|最大长度|输入长度|token ?(?:数|上限|限制))/,
 ];
 
