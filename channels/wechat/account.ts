@@ -7,6 +7,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import type { FromChild, Handed, Outcome, Send, Start } from './ipc.ts';
 import { startChild, type Child } from './process.ts';
+import { createTroubles } from './trouble.ts';
 
 export interface AccountOptions {
   account: string;
@@ -60,6 +61,9 @@ export function createAccount(options: AccountOptions): Account {
   let acting = false;
   let awaySince = clock.now();
   let beatAt: number | undefined;
+  /** A login is under way. */
+  let hasCode = false;
+  let troubles = createTroubles(log, clock.now);
   let failure: Extract<FromChild, { type: 'fatal' }> | undefined;
   let restartMs = RESTART_MS.first;
   let noCode: NodeJS.Timeout | undefined;
@@ -87,6 +91,7 @@ export function createAccount(options: AccountOptions): Account {
   function onLogout(reason: string): void {
     if (login) awaySince = clock.now();
     login = undefined;
+    hasCode = true;
     onStatus({
       state: 'waiting_for_login',
       detail: `logged out (${reason || 'no reason given'}); a new code is on its way`,
@@ -99,10 +104,19 @@ export function createAccount(options: AccountOptions): Account {
   function onScan({ state, qr }: Extract<FromChild, { type: 'scan' }>): void {
     clearTimeout(noCode);
     if (login) return;
+    hasCode = true;
     if (state === 'waiting') {
       onStatus({ state: 'waiting_for_login', detail: SCAN.waiting, ...(qr === undefined ? {} : { qr }) });
       log.info({}, 'a code waits to be scanned; the console shows it');
     } else onStatus({ state: 'waiting_for_login', detail: SCAN[state] });
+  }
+
+  function onTrouble(from: Child, reason: string): void {
+    if (troubles.note(reason)) {
+      failure = { type: 'fatal', cause: 'broken', reason: `in trouble again and again: ${reason}` };
+      from.stop();
+    } else if (!login && !hasCode)
+      onStatus({ state: 'starting', detail: `trouble in the puppet: ${reason}` });
   }
 
   function on(from: Child, message: FromChild): void {
@@ -125,8 +139,7 @@ export function createAccount(options: AccountOptions): Account {
         waiting.get(message.serial)?.(message);
         return;
       case 'trouble':
-        log.warn({ reason: message.reason }, 'trouble in the puppet');
-        return;
+        return onTrouble(from, message.reason);
       case 'fatal':
         failure = message;
         return;
@@ -166,6 +179,8 @@ export function createAccount(options: AccountOptions): Account {
       while (!signal.aborted) {
         onStatus({ state: 'starting' });
         failure = undefined;
+        hasCode = false;
+        troubles = createTroubles(log, clock.now);
         const started = startChild({
           start,
           env: settings.env,

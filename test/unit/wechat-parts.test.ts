@@ -7,6 +7,8 @@ import { checkAccount } from '../../channels/wechat/check.ts';
 import { readFromChild, type Handed } from '../../channels/wechat/ipc.ts';
 import { addressOf, readAddress, targetOf, toMessage } from '../../channels/wechat/parse.ts';
 import { partsOf } from '../../channels/wechat/render.ts';
+import { createTroubles } from '../../channels/wechat/trouble.ts';
+import { recordingLog } from '../fakes/log.ts';
 
 const handed: Handed = {
   id: 'm1',
@@ -122,6 +124,21 @@ test('answers are words in parts of 2,000 characters', () => {
   const parts = partsOf(`${'字'.repeat(3_000)}\n\n${'x'.repeat(3_000)}`);
   for (const part of parts) expect(part.length).toBeLessThanOrEqual(2_000);
   expect(parts.join('').replaceAll(/\s/g, '')).toBe('字'.repeat(3_000) + 'x'.repeat(3_000));
+});
+
+test('the same trouble is told once a minute; a puppet that is in trouble all the time is given up', () => {
+  const { log, lines } = recordingLog();
+  let at = 0;
+  const troubles = createTroubles(log, () => at);
+  const times = (count: number, reason: string) =>
+    Array.from({ length: count }, () => troubles.note(reason)).at(-1);
+  expect(times(59, 'no network')).toBe(false);
+  expect(troubles.note('something else')).toBe(false);
+  expect(lines.map(({ fields }) => fields)).toEqual([{ reason: 'no network' }, { reason: 'something else' }]);
+  expect(troubles.note('no network')).toBe(true);
+  at = 60_001;
+  expect(troubles.note('no network')).toBe(false);
+  expect(lines.slice(2).map(({ fields }) => fields)).toEqual([{ times: 61 }, { reason: 'no network' }]);
 });
 
 describe('the doctor', () => {
