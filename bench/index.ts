@@ -1,7 +1,8 @@
-// `npm run bench`: all benchmarks, or those named: `npm run bench -- lanes server`.
+// `npm run bench`: all benchmarks but the long ones, or those named: `npm run bench -- lanes drain`.
 //   --quick   seconds instead of minutes, for tests; the figures mean little
 //   --write   puts the server's table into README.md and README.zh-CN.md
 import { parseArgs } from 'node:util';
+import { benchDrain } from './drain.ts';
 import { benchEstimate } from './estimate/index.ts';
 import { benchLanes } from './lanes.ts';
 import { publish, type Report } from './lib/report.ts';
@@ -17,7 +18,10 @@ const BENCHMARKS: Record<string, Benchmark> = {
   estimate: benchEstimate,
   store: benchStore,
   server: benchServer,
+  drain: benchDrain,
 };
+/** Takes long: only by name. */
+const BY_NAME = new Set(['drain']);
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -26,7 +30,8 @@ const { values, positionals } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const names = positionals.length === 0 ? Object.keys(BENCHMARKS) : positionals;
+const names =
+  positionals.length === 0 ? Object.keys(BENCHMARKS).filter((name) => !BY_NAME.has(name)) : positionals;
 const unknown = names.find((name) => !Object.hasOwn(BENCHMARKS, name));
 if (unknown !== undefined) {
   process.stderr.write(`No benchmark "${unknown}". There are: ${Object.keys(BENCHMARKS).join(', ')}\n`);

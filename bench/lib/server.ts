@@ -61,6 +61,10 @@ export interface ServerOptions {
   /** Empty: embedded. */
   redisUrl: string;
   modelUrl: string;
+  /** Default: one that the server makes. */
+  adminToken?: string;
+  /** More settings, in whole sections. */
+  overlay?: Record<string, unknown>;
   /** Start as a person would; `pid` is npm's then. */
   npm?: boolean;
   /** Given to node before the script, such as --cpu-prof. */
@@ -82,6 +86,7 @@ export async function startServer(options: ServerOptions): Promise<BenchServer> 
       bench: { provider: 'openai', model: 'bench', base_url: `${options.modelUrl}/v1`, api_key: 'none' },
     },
     channels: { bench: { type: 'webhook', api_keys: [KEY], limits: { per_minute: 100_000_000 } } },
+    ...options.overlay,
   };
   await writeFile(config, stringify(overlay));
   // Logs go to a file at the default level, as an operator would have it.
@@ -94,7 +99,13 @@ export async function startServer(options: ServerOptions): Promise<BenchServer> 
   const child = spawn(command, args, {
     stdio: ['ignore', out, out],
     cwd: root,
-    env: { PATH: process.env.PATH, HOME: dir, LANEKEEPER_CONFIG: config, PORT: String(port) },
+    env: {
+      PATH: process.env.PATH,
+      HOME: dir,
+      LANEKEEPER_CONFIG: config,
+      PORT: String(port),
+      ADMIN_TOKEN: options.adminToken,
+    },
   });
   closeSync(out);
   const url = `http://127.0.0.1:${port}`;

@@ -33,15 +33,10 @@ export function createAuth({ adminToken, apiKeys, now }: AuthOptions): Auth {
   const sessionKey = createHmac('sha256', adminToken).update('console session').digest();
   const accounts = [...apiKeys].map(([account, keys]) => ({
     account,
-    keys: keys.filter((key) => key !== '').map(hash),
+    keys: hashesOf(keys),
   }));
 
   const isAdmin = (token: string): boolean => admin !== undefined && timingSafeEqual(admin, hash(token));
-  const holds = (keys: readonly Buffer[], token: string): boolean => {
-    const given = hash(token);
-    // No early exit: which key matched doesn't show either.
-    return keys.reduce((found, key) => timingSafeEqual(key, given) || found, false);
-  };
   const seal = (expires: string): Buffer => createHmac('sha256', sessionKey).update(expires).digest();
 
   const isSession = (value: string): boolean => {
@@ -85,6 +80,13 @@ export function createAuth({ adminToken, apiKeys, now }: AuthOptions): Auth {
   };
 }
 
+/** Takes as long whichever key it is, or none. */
+export function holds(keys: readonly Buffer[], token: string): boolean {
+  const given = hash(token);
+  // No early exit: which key matched doesn't show either.
+  return keys.reduce((found, key) => timingSafeEqual(key, given) || found, false);
+}
+
 /** The token of `Authorization: Bearer <token>`; undefined without such a header. */
 export function bearerToken(request: FastifyRequest): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1];
@@ -103,5 +105,8 @@ export function refuseCrossSite(request: FastifyRequest): void {
   if (origin !== undefined && URL.parse(origin)?.host !== request.headers.host)
     throw new AppError('forbidden', 'The request comes from another origin.');
 }
+
+/** Keys ready to be compared; an empty one opens nothing. */
+export const hashesOf = (keys: readonly string[]): Buffer[] => keys.filter((key) => key !== '').map(hash);
 
 const hash = (token: string): Buffer => createHash('sha256').update(token).digest();

@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { WebSettings } from '../../config/schema.ts';
 import { AppError } from '../domain/errors.ts';
-import { bearerToken, refuseCrossSite, SESSION_COOKIE } from './auth.ts';
+import { bearerToken, hashesOf, holds, refuseCrossSite, SESSION_COOKIE } from './auth.ts';
 import type { HttpParts } from './parts.ts';
 import { createWebSessions, WEB_COOKIE, type WebSessions } from './web-session.ts';
 
@@ -29,6 +29,7 @@ export function createWebAccess({ options, auth, now }: HttpParts): WebAccess {
   for (const [name, settings] of Object.entries(config.channels))
     if (settings.type === 'web' && channels.has(name)) accounts.set(name, settings);
   const apiKeys = new Map([...accounts].map(([name, settings]) => [name, settings.api_keys]));
+  const hashes = new Map([...apiKeys].map(([name, keys]) => [name, hashesOf(keys)]));
   const sessions = createWebSessions({ apiKeys, adminToken, now });
 
   const keyRequired = (account: string): boolean => open || (apiKeys.get(account)?.length ?? 0) > 0;
@@ -36,7 +37,7 @@ export function createWebAccess({ options, auth, now }: HttpParts): WebAccess {
   function mayUse(account: string, request: FastifyRequest): boolean {
     if (!keyRequired(account)) return true;
     const token = bearerToken(request);
-    if (token !== undefined) return auth.isAdmin(token) || (apiKeys.get(account) ?? []).includes(token);
+    if (token !== undefined) return auth.isAdmin(token) || holds(hashes.get(account) ?? [], token);
     const cookie = request.cookies[WEB_COOKIE];
     if (cookie !== undefined && sessions.opens(account, cookie)) return true;
     // Who is signed in at the console needs no second key.

@@ -117,7 +117,7 @@ async function readSkill(path: string, name: string, before: Skill | undefined):
 function splitFrontMatter(text: string): { fields: Record<string, unknown>; body: string } {
   const match = /^\uFEFF?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)(.*)$/su.exec(text);
   if (!match) throw new Error('it does not start with front matter between two lines of ---');
-  const fields: unknown = parse(match[1] ?? '', { maxAliasCount: 0 });
+  const fields: unknown = parse(match[1] ?? '', { maxAliasCount: 0, logLevel: 'error' });
   if (typeof fields !== 'object' || fields === null) throw new Error('its front matter is not a map');
   return { fields: fields as Record<string, unknown>, body: match[2]?.trim() ?? '' };
 }

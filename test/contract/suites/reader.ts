@@ -1,4 +1,5 @@
 // Contract of ConversationReader: statuses, paging, and what the sweep looks for.
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Page } from '../../../src/ports/reader.ts';
 import {
@@ -129,6 +130,31 @@ export function readerContract(name: string, make: MakeBacking): void {
         expect((await reader.list({ limit: 10, cursor })).items.length).toBeLessThanOrEqual(1);
         expect((await outbox.list({ state: 'parked', limit: 10, cursor })).items).toEqual([]);
       }
+    });
+
+    it('takes any cursor', async () => {
+      const { store, reader, outbox, failed } = await backing().open();
+      await commitDeliveries(store, 'acct:a', 'r1', [delivery('acct:a', 'r1.0')]);
+      const cursor = fc.oneof(
+        fc.string({ unit: 'binary', maxLength: 40 }),
+        fc.tuple(fc.integer(), fc.string({ maxLength: 9 })).map(([n, text]) => `${n}:${text}`),
+        fc.tuple(fc.integer(), fc.integer(), fc.string()).map((parts) => parts.join(':')),
+        fc.tuple(fc.double(), fc.integer()).map((parts) => parts.join('.')),
+      );
+      await fc.assert(
+        fc.asyncProperty(cursor, async (given) => {
+          const page = { cursor: given, limit: 5 };
+          const pages = await Promise.all([
+            reader.history('acct:a', page),
+            reader.list(page),
+            failed.list(page),
+            outbox.list({ state: 'pending', ...page }),
+            outbox.list({ state: 'parked', ...page }),
+          ]);
+          for (const { items } of pages) expect(items.length).toBeLessThanOrEqual(1);
+        }),
+        { numRuns: 60 },
+      );
     });
 
     it('lists conversations by last activity, in pages, each once', async () => {
