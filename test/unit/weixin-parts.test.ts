@@ -1,4 +1,7 @@
 // The parts of the weixin channel that need no platform: keys and files, messages in, texts out.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -9,13 +12,16 @@ import {
   readKey,
   writeKey,
 } from '../../channels/weixin/client/crypto.ts';
-import { troubleOf } from '../../channels/weixin/client/errors.ts';
+import { createApi } from '../../channels/weixin/client/api.ts';
+import { troubleOf, WeixinError } from '../../channels/weixin/client/errors.ts';
 import { parseMessage } from '../../channels/weixin/parse.ts';
 import { createPeople } from '../../channels/weixin/people.ts';
 import { partsOf } from '../../channels/weixin/render.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import type { ChannelState } from '../../src/ports/channel-state.ts';
 import { ZodError } from 'zod';
 
+const { later } = useCleanups();
 const key = Buffer.from('00112233445566778899aabbccddeeff', 'hex');
 
 describe('files', () => {
@@ -114,8 +120,14 @@ describe('messages in', () => {
 
   test('quotes and transcripts', () => {
     const quoted = { message_item: text('first\nsecond') };
-    expect(read([text('yes', { ref_msg: quoted })]).message.text).toBe('> first\n> second\n\nyes');
-    expect(read([text('yes', { ref_msg: { title: 'a picture' } })]).message.text).toBe('> a picture\n\nyes');
+    expect(read([text('/new', { ref_msg: quoted })]).message).toMatchObject({
+      quote: '> first\n> second',
+      text: '/new',
+    });
+    expect(read([text('yes', { ref_msg: { title: 'a picture' } })]).message).toMatchObject({
+      quote: '> a picture',
+      text: 'yes',
+    });
     const media = { encrypt_query_param: 'p', aes_key: key.toString('base64') };
     const voice = read([{ type: 3, voice_item: { media, text: 'good morning', encode_type: 6 } }]);
     expect(voice.message.text).toBe('good morning');
@@ -186,6 +198,72 @@ describe('messages in', () => {
     );
     expect(taken).toBeGreaterThan(50);
   });
+});
+
+test('whatever answers a call, it is a value or a WeixinError', async () => {
+  let answer: { status: number; body: Buffer } = { status: 200, body: Buffer.alloc(0) };
+  const server = createServer((_request, response) => {
+    response.writeHead(answer.status, { 'x-encrypted-param': 'p' }).end(answer.body);
+  }).listen(0, '127.0.0.1');
+  later(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const baseUrl = `http://127.0.0.1:${port}`;
+  const api = createApi({ baseUrl, cdnUrl: baseUrl });
+  const login = { token: 't', baseUrl, botId: 'bot', userId: '' };
+  const { signal } = new AbortController();
+  const message = { to: 'u', clientId: 'c', item: { type: 1 }, context: undefined };
+  const calls: (() => Promise<unknown>)[] = [
+    () => api.qrCode(signal),
+    () => api.qrStatus(baseUrl, 'q', undefined, signal),
+    () => api.updates(login, '', 1_000, signal),
+    () => api.send(login, message, signal),
+    () => api.typingTicket(login, 'u', undefined, signal),
+    () => api.typing(login, 'u', 't', true, signal),
+    () => api.upload(login, 'u', { kind: 'file', bytes: Buffer.from('x'), name: 'x' }, signal),
+    () => api.download({ param: 'p', key: Buffer.alloc(16) }, 100, signal),
+  ];
+  const words = fc.constantFrom('wait', 'confirmed', 'scaned_but_redirect', '::', 'http://[', baseUrl);
+  const likely = fc.record(
+    {
+      ret: fc.oneof(fc.constant(0), fc.anything()),
+      errcode: fc.oneof(fc.constant(0), fc.integer(), fc.anything()),
+      status: words,
+      bot_token: words,
+      ilink_bot_id: words,
+      baseurl: words,
+      redirect_host: words,
+      upload_full_url: words,
+      get_updates_buf: fc.oneof(words, fc.anything()),
+      msgs: fc.anything(),
+      longpolling_timeout_ms: fc.oneof(fc.double(), fc.anything()),
+    },
+    { requiredKeys: [] },
+  );
+  const json = fc.oneof(likely, fc.anything()).map((value) => {
+    try {
+      return Buffer.from(JSON.stringify(value) ?? 'undefined');
+    } catch {
+      // A bigint, or a value without a text.
+      return Buffer.from('{');
+    }
+  });
+  const bytes = fc.uint8Array({ maxLength: 60 }).map((some) => Buffer.from(some));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(200, 200, 200, 404, 500),
+      fc.oneof(json, bytes),
+      fc.constantFrom(...calls),
+      async (status, body, call) => {
+        answer = { status, body };
+        await call().catch((error: unknown) => expect(error).toBeInstanceOf(WeixinError));
+      },
+    ),
+    { numRuns: 400 },
+  );
 });
 
 describe('what is known of people', () => {
