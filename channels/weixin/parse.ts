@@ -59,10 +59,12 @@ export function parseMessage(raw: unknown, botId: string, now: number): Parsed {
   if (message.message_type === BOT || user === botId) return { ignored: 'not from a person' };
   if (message.group_id) return { ignored: 'from a group, which this platform does not let a bot answer in' };
   const words: string[] = [];
+  const quotes: string[] = [];
   const resources: Resource[] = [];
   for (const one of message.item_list ?? []) {
-    const { text, resource } = readItem(one);
+    const { text, quote = '', resource } = readItem(one);
     if (text !== '') words.push(text);
+    if (quote !== '') quotes.push(quote.toWellFormed());
     if (resource) resources.push(resource);
   }
   const text = words.join('\n').toWellFormed();
@@ -74,7 +76,8 @@ export function parseMessage(raw: unknown, botId: string, now: number): Parsed {
       id: idOf(message.message_id, raw),
       chat: user,
       sender: { id: user },
-      text: text === '' && resources.length === 0 ? UNREADABLE : text,
+      text: text === '' && resources.length === 0 && quotes.length === 0 ? UNREADABLE : text,
+      ...(quotes.length > 0 ? { quote: quotes.join('\n\n') } : {}),
       group: false,
       mentioned: true,
       replyTo: { key: user, address: { user } },
@@ -87,11 +90,11 @@ export function parseMessage(raw: unknown, botId: string, now: number): Parsed {
 const idOf = (id: string | number | null | undefined, raw: unknown): string =>
   id == null ? createHash('sha256').update(JSON.stringify(raw)).digest('hex') : String(id);
 
-function readItem(raw: unknown): { text: string; resource?: Resource } {
+function readItem(raw: unknown): { text: string; quote?: string; resource?: Resource } {
   const { data: item } = itemSchema.safeParse(raw);
   if (!item) return { text: UNREADABLE };
   const quote = quoteOf(item.ref_msg);
-  const said = (text: string) => ({ text: [quote, text.trim()].filter(Boolean).join('\n\n') });
+  const said = (text: string) => ({ text: text.trim(), quote });
   switch (item.type) {
     case 1:
       return said(item.text_item?.text ?? '');
