@@ -24,7 +24,7 @@ export function createCheck(connections: Connections, log: Logger): () => Promis
 
   /** A cluster may serve some conversations and not others. */
   async function allNodes(): Promise<void> {
-    const info = String(await callQueues((client) => client.cluster('INFO')));
+    const info = await callQueues((client) => client.cluster('INFO'));
     const [state, served] = ['state', 'slots_ok'].map(
       (name) => new RegExp(`^cluster_${name}:(\\w+)`, 'm').exec(info)?.[1],
     );
