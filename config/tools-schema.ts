@@ -33,6 +33,10 @@ const mcpServerSchema = z
     deny: z.array(z.string()).default([]).describe('of those, the ones left out'),
     start_timeout_ms: count.default(15_000).describe('how long a start may take'),
     timeout_ms: count.default(60_000).describe('how long a call may take'),
+    send_files: z
+      .boolean()
+      .default(false)
+      .describe('pictures, sounds and files that its tools give go to people with the answer'),
     trust_hints: z
       .boolean()
       .default(false)

@@ -1,8 +1,10 @@
 // `npm run doctor`: would the server start, and would it work? One finding a part, each with what to do. Starts nothing and
 // sends no message; a model is only called when asked for.
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
+import { access, mkdir } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { createChannels, isOn, type ChannelDeps } from '../channels/index.ts';
 import { loadConfig, PROMPT_FOLDER, searchPath, type LoadOptions } from '../config/load.ts';
 import { createPromptSource } from '../config/prompt.ts';
@@ -52,6 +54,7 @@ export async function* diagnose(options: DoctorOptions = {}): AsyncGenerator<Fin
   const running = await runningServer(config);
   yield await checkPort(config, running);
   yield* checkStorage(config, running);
+  yield await checkMedia(config);
   yield await checkPrompt();
   const path = searchPath(options);
   const check = (tool: Tool, args: Record<string, unknown>) => checkArguments(tool, args, false);
@@ -129,6 +132,18 @@ function notingLog(notes: string[]): Logger {
   const note = (_fields: Record<string, unknown>, message: string) => void notes.push(message);
   const log: Logger = { debug() {}, info() {}, warn: note, error: note, child: () => log };
   return log;
+}
+
+async function checkMedia({ media, storage }: Config): Promise<Finding> {
+  const folder = media.dir || join(storage.data_dir, 'media');
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    return { state: 'ok', part: 'media', text: `files of messages are kept in ${folder}` };
+  } catch (error) {
+    const text = `files of messages can't be kept (${reasonOf(error)}): check media.dir and who may write there`;
+    return { state: 'wrong', part: 'media', text };
+  }
 }
 
 async function checkPrompt(): Promise<Finding> {

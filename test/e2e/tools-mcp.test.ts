@@ -72,6 +72,22 @@ describe('over stdio', () => {
     expect(offered.every(({ idempotent }) => !idempotent)).toBe(true);
   });
 
+  test('what it makes goes to people if the server may send files, and is named for the model', async () => {
+    const media = await createTestMedia(later);
+    const tools = make({ every: { ...stdio('everything'), send_files: true } }, { offer_max: 50 }, { media });
+    await tools.forRun();
+    const [image, blob] = await tools.call(
+      ['get-tiny-image', {}],
+      ['get-resource-reference', { resourceType: 'Blob', resourceId: 2 }],
+    );
+    expect(image?.attachments).toMatchObject([{ type: 'image', media_type: 'image/png' }]);
+    expect(await media.get(image?.attachments?.[0]?.ref ?? '')).toMatchObject({ media_type: 'image/png' });
+    expect(blob?.attachments).toMatchObject([
+      { type: 'file', ref: expect.stringMatching(/^media:/) as string },
+    ]);
+    expect(texts(blob ? [blob] : [])[0]).toContain('that goes to the user with your answer');
+  });
+
   test('progress reaches people, cancelling reaches the server, and a time-out is a result', async () => {
     const tools = make({ every: { ...stdio('everything'), timeout_ms: 1_500 } });
     const offered = await tools.forRun();
@@ -155,6 +171,7 @@ describe('over stdio', () => {
     const mark = `mark-${process.hrtime.bigint()}`;
     const tools = make({ every: { ...stdio('everything', 'stdio', mark) } });
     const offered = await tools.forRun();
+    let killing: Promise<void> | undefined;
     const run = start({
       tools: offered,
       clock: systemClock,
@@ -165,13 +182,12 @@ describe('over stdio', () => {
       ],
       onEvent: (event) => {
         if (event.type !== 'tool_execution_progress') return;
-        processesWith(mark).then(
-          (pids) => pids.forEach((pid) => process.kill(pid, 'SIGKILL')),
-          () => undefined,
-        );
+        // Once: the next report of progress may be on its way already.
+        killing ??= processesWith(mark).then((pids) => pids.forEach((pid) => process.kill(pid, 'SIGKILL')));
       },
     });
     const said = texts(resultsIn(messagesOf(await run.result)));
+    await killing;
     expect(said[0]).toMatch(/ended during the call.*not known/);
     expect(said[1]).toBe('Echo: again');
     expect(tools.lines.map(({ message }) => message)).toContain(

@@ -57,6 +57,7 @@ describe('the doctor', () => {
       'configuration ok',
       'server ok',
       'storage ok',
+      'media ok',
       'agent ok',
       'tools ok',
       'model demo note',
@@ -70,6 +71,14 @@ describe('the doctor', () => {
     const findings = await examine('agent: { max_stepz: 1 }');
     expect(findings).toMatchObject([{ state: 'wrong', part: 'configuration' }]);
     expect(findings[0]?.text).toContain('max_steps?');
+  });
+
+  it('says what to do when files of messages have no place', async () => {
+    await writeFile(join(cwd, 'in-the-way'), '');
+    const findings = await examine(`media: { dir: ${JSON.stringify(join(cwd, 'in-the-way', 'media'))} }`);
+    expect(of(findings, 'media')).toMatchObject([
+      { state: 'wrong', text: expect.stringContaining('check media.dir') },
+    ]);
   });
 
   it('says what to do when Redis is away', async () => {

@@ -5,8 +5,9 @@ import { fail, success, type ToolResult } from '../../ports/tool.ts';
 
 const MAX_DISPLAY_CHARS = 100;
 
-export function toolResult(result: CallToolResult, title: string): ToolResult {
-  const blocks = result.content.map(blockOf);
+/** `sent`: what the model can't read goes to people as a file. */
+export function toolResult(result: CallToolResult, title: string, sent: boolean): ToolResult {
+  const blocks = result.content.map((block) => blockOf(block, sent));
   const said = blocks.some((block) => block.type === 'image' || block.text !== '');
   // The protocol asks servers to give structured content as text as well; not all do.
   if (!said && result.structuredContent !== undefined)
@@ -19,18 +20,21 @@ export function toolResult(result: CallToolResult, title: string): ToolResult {
   return result.isError === true ? fail(content, { display }) : success(content, { display });
 }
 
-function blockOf(block: ContentBlock): TextBlock | ImageBlock {
+function blockOf(block: ContentBlock, sent: boolean): TextBlock | ImageBlock {
+  const fate = (unsent: string): string => (sent ? 'that goes to the user with your answer' : unsent);
   switch (block.type) {
     case 'text':
       return { type: 'text', text: block.text };
     case 'image':
       return { type: 'image', media_type: block.mimeType, data: block.data };
     case 'audio':
-      return note(`a sound, ${block.mimeType}, that can't be played here`);
+      return note(`a sound, ${block.mimeType}, ${fate("that can't be played here")}`);
     case 'resource': {
       const { resource } = block;
       if ('text' in resource) return { type: 'text', text: `${resource.uri}:\n${resource.text}` };
-      return note(`a file, ${resource.uri}, ${resource.mimeType ?? 'of unknown type'}`);
+      return note(
+        `a file, ${resource.uri}, ${resource.mimeType ?? 'of unknown type'}, ${fate('not shown here')}`,
+      );
     }
     case 'resource_link':
       return note(`a link to ${block.uri}: ${block.title ?? block.name}`);

@@ -10,6 +10,7 @@ import { matcher } from '../pattern.ts';
 import type { SourceHealth, SourceTool } from '../source.ts';
 import type { McpClient } from './client.ts';
 import { createConnection } from './connection.ts';
+import { filesIn } from './files.ts';
 import { toolResult } from './result.ts';
 
 export interface McpServerOptions {
@@ -91,7 +92,7 @@ export function createMcpServer({ name, settings, clock, log: base }: McpServerO
     tool: string,
     title: string,
     args: Record<string, unknown>,
-    context: Pick<ToolContext, 'signal' | 'progress'>,
+    context: Pick<ToolContext, 'signal' | 'progress' | 'media'>,
     again = true,
   ): Promise<ToolResult> {
     const { signal, progress } = context;
@@ -106,7 +107,8 @@ export function createMcpServer({ name, settings, clock, log: base }: McpServerO
       const timeoutMs = settings.timeout_ms + 1_000;
       const result = await client.call({ name: tool, args, signal, timeoutMs, progress });
       connection.worked();
-      return toolResult(result, title);
+      const made = toolResult(result, title, settings.send_files);
+      return settings.send_files ? { ...made, attachments: await filesIn(result, context.media) } : made;
     } catch (error) {
       if (signal.aborted) throw error;
       if (again && isUnknownSession(error)) {

@@ -17,7 +17,7 @@ export interface SentPicture {
 }
 
 /** Of an `image` block or an `image_url` part; undefined if it is sent by URL. */
-export function pictureIn(part: Json): SentPicture | undefined {
+function pictureIn(part: Json): SentPicture | undefined {
   const { source, image_url } = part;
   if (isObject(source) && source.type === 'base64')
     return { media_type: str(source.media_type), bytes: Buffer.from(str(source.data), 'base64') };
