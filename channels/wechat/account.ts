@@ -120,6 +120,8 @@ export function createAccount(options: AccountOptions): Account {
   }
 
   function on(from: Child, message: FromChild): void {
+    // Read from the channel after its process had ended: people's messages count all the same.
+    if (from !== child && message.type !== 'message' && message.type !== 'recalled') return;
     switch (message.type) {
       case 'scan':
         return onScan(message);

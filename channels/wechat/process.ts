@@ -45,7 +45,7 @@ export function startChild({ start, env, on, log, signal }: ChildOptions): Child
     serialization: 'advanced',
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
-  const secrets = secretsOf(start.options).concat(Object.values(env));
+  const secrets = secretsOf([start.options, env]);
   const hide = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
   let heard = performance.now();
   let stopping: NodeJS.Timeout | undefined;
@@ -118,7 +118,7 @@ export function startChild({ start, env, on, log, signal }: ChildOptions): Child
   };
 }
 
-/** A puppet may print its options. */
+/** A puppet may print its options. What is shorter is no secret, and would be found everywhere. */
 function secretsOf(value: unknown): string[] {
   if (typeof value === 'string') return value.length >= 6 ? [value] : [];
   if (typeof value !== 'object' || value === null) return [];
