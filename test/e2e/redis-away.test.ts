@@ -2,6 +2,7 @@
 // server comes back by itself.
 import { expect, test, vi } from 'vitest';
 import { useCleanups } from '../fakes/cleanups.ts';
+import { APP_ID, APP_SECRET, messageEvent, startFeishuServer } from '../fakes/feishu-server.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { startServer, withModel } from '../fakes/server.ts';
@@ -67,4 +68,36 @@ test('killed in the middle of a run: acknowledged messages are answered once whe
   );
   expect(await client.settled('c')).toMatchObject({ status: 'done' });
   expect(server.child.exitCode).toBeNull();
+});
+
+test('a long connection acknowledges nothing meanwhile, and the platform’s redelivery is answered, once, by itself', async () => {
+  const redis = track(await startRedis());
+  const model = track(await startModelServer());
+  const feishu = track(await startFeishuServer());
+  const team = {
+    type: 'feishu',
+    app_id: APP_ID,
+    app_secret: APP_SECRET,
+    domain: feishu.url,
+    streaming: false,
+    typing: false,
+  };
+  const config = withModel(model.openaiUrl, { channels: { team }, workers });
+  const server = track(await startServer({ config, redisUrl: redis.url }));
+  // The vendor's client loses what comes before it listens.
+  await server.line(/long connection is up/);
+  const event = messageEvent({ id: 'om_1', text: 'hello' });
+
+  await redis.stop('SIGKILL');
+  expect(await feishu.push(event)).not.toBe(200);
+  expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
+  await redis.start();
+  await vi.waitFor(async () => expect(await feishu.push(event)).toBe(200), { timeout: 20_000 });
+  await vi.waitFor(() => expect(feishu.seen('oc_chat')).toHaveLength(1), { timeout: 20_000 });
+  // Another one, to have an end to wait for: had the first been answered twice, it would be before this.
+  expect(await feishu.push(event)).toBe(200);
+  expect(await feishu.push(messageEvent({ id: 'om_2', text: 'thanks' }))).toBe(200);
+  await vi.waitFor(() => expect(feishu.seen('oc_chat').at(-1)).toMatch(/thanks$/), { timeout: 20_000 });
+  expect(feishu.seen('oc_chat')).toHaveLength(2);
+  expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
 });
