@@ -13,7 +13,7 @@ const shape = z.strictObject({ turnsPerSecond: z.number() });
 
 export async function benchLoop(options: { quick: boolean }): Promise<Report> {
   const rounds = options.quick ? 1 : 3;
-  const forMs = options.quick ? 200 : 1500;
+  const forMs = options.quick ? 200 : 2000;
   // A quick run stays offline: it shows our side alone.
   const peer = options.quick ? false : await installPeers(here, '@mariozechner/pi-agent-core');
   const rows: string[][] = [];

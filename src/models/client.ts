@@ -3,7 +3,9 @@
 import type { ModelClient, ModelEvent, ModelRequest, ReplyBlock } from '../ports/model.ts';
 import type { StopReason, Usage } from '../domain/messages.ts';
 import { CallError, classify, failureOf, type Failure } from './errors.ts';
+import type { Reply } from './reply.ts';
 import type { ModelEntry } from './settings.ts';
+import { readAnswer, type PayloadReader } from './sse.ts';
 
 export interface Finished {
   content: ReplyBlock[];
@@ -19,6 +21,45 @@ export interface Attempt {
   /** The vendor said why it stopped. */
   complete(): boolean;
   finish(): Finished;
+}
+
+/** What a vendor's stream makes of the payloads. */
+export interface AnswerStream extends PayloadReader {
+  /** `taken`: ids of calls that the history has already. */
+  finish(taken: (id: string) => boolean): Finished;
+}
+
+interface AttemptOptions {
+  request: ModelRequest;
+  reply: Reply;
+  stream: AnswerStream;
+  /** Makes the call. */
+  send: () => Promise<Response>;
+}
+
+export function createAttempt({ request, reply, stream, send }: AttemptOptions): Attempt {
+  return {
+    async *events() {
+      yield* readAnswer(await send(), stream, reply);
+    },
+    complete: () => stream.finished,
+    finish: () => stream.finish((id) => hasCall(request.messages, id)),
+  };
+}
+
+const hasCall = (messages: ModelRequest['messages'], id: string): boolean =>
+  messages.some(({ content }) => content.some((block) => block.type === 'tool_use' && block.id === id));
+
+/** Loads once, at the first use; a load that failed is tried again at the next. */
+export function lazily<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined;
+  return () => {
+    loading ??= load().catch((error: unknown) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
 }
 
 export interface ClientOptions {

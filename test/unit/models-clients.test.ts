@@ -282,21 +282,21 @@ describe.each(['openai', 'anthropic'] as const)('%s', (vendor) => {
     });
 
     it('silence, before the answer or in it, ends the call', async () => {
-      const impatient = client({ idle_timeout_ms: 80 });
-      server.enqueue({ delayMs: 600, text: 'late' });
+      const impatient = client({ idle_timeout_ms: 600 });
+      server.enqueue({ hold: new Promise(() => undefined) });
       expect((await collect(impatient)).end).toMatchObject({
-        error: { kind: 'network', retryable: true, message: expect.stringContaining('80 ms') },
+        error: { kind: 'network', retryable: true, message: expect.stringContaining('600 ms') },
       });
       server.enqueue({ text: ['Hello', ' world'], stallAfter: vendor === 'openai' ? 2 : 4 });
       const { end } = await collect(impatient);
-      expect(end).toMatchObject({ error: { kind: 'network', message: expect.stringContaining('80 ms') } });
+      expect(end).toMatchObject({ error: { kind: 'network', message: expect.stringContaining('600 ms') } });
       expect(textIn(end)).toBe('Hello');
       await server.requests.at(-1)?.aborted;
     });
 
     it('a slow stream that goes on is no silence', async () => {
-      server.enqueue({ text: Array.from({ length: 10 }, (_, n) => `${n} `), chunkDelayMs: 30 });
-      const { end } = await collect(client({ idle_timeout_ms: 150 }));
+      server.enqueue({ text: Array.from({ length: 10 }, (_, n) => `${n} `), chunkDelayMs: 80 });
+      const { end } = await collect(client({ idle_timeout_ms: 600 }));
       expect(textIn(end)).toBe('0 1 2 3 4 5 6 7 8 9 ');
     });
 

@@ -282,11 +282,12 @@ describe.each(['openai', 'anthropic'] as const)('%s', (vendor) => {
     const { end } = await read(async (response) => {
       response.writeHead(502, { 'content-type': 'text/html' });
       const page = Buffer.alloc(65_536, 'x');
+      const closed = once(response, 'close');
       while (!response.destroyed)
-        await new Promise<void>((resolve) => {
-          response.once('close', resolve);
-          response.write(page, () => resolve());
-        });
+        await Promise.race([
+          closed,
+          new Promise<void>((resolve) => void response.write(page, () => resolve())),
+        ]);
     });
     expect(end).toMatchObject({ type: 'failed', error: { kind: 'overloaded', status: 502 } });
   });

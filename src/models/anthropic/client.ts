@@ -7,10 +7,9 @@ import type Anthropic from '@anthropic-ai/sdk';
 import type { ModelClient } from '../../ports/model.ts';
 import { createRequestBuilder } from './request.ts';
 import { createAnthropicStream } from './stream.ts';
-import { createClient, type Attempt } from '../client.ts';
+import { createAttempt, createClient, lazily } from '../client.ts';
 import { createReply } from '../reply.ts';
 import { authHeaders, type ModelEntry } from '../settings.ts';
-import { readAnswer } from '../sse.ts';
 import { createTransport } from '../transport.ts';
 
 export interface AnthropicClient extends ModelClient {
@@ -20,37 +19,18 @@ export interface AnthropicClient extends ModelClient {
 
 export function createAnthropicClient(entry: ModelEntry): AnthropicClient {
   const builder = createRequestBuilder(entry);
-  let loading: Promise<Anthropic> | undefined;
-
-  const sdk = (): Promise<Anthropic> => {
-    loading ??= load(entry).catch((error: unknown) => {
-      loading = undefined;
-      throw error;
-    });
-    return loading;
-  };
-
+  const sdk = lazily(() => load(entry));
   const client = createClient({
     entry,
-    async attempt(request, key, signal): Promise<Attempt> {
+    async attempt(request, key, signal) {
       const anthropic = await sdk();
       const reply = createReply({ model: entry.model, thinkTags: entry.flags.think_tags });
       const stream = createAnthropicStream(reply);
-      return {
-        async *events() {
-          const body = builder.build(request) as unknown as Anthropic.MessageCreateParamsStreaming;
-          const options = { signal, headers: authHeaders(key, entry) };
-          const response = await anthropic.messages.create(body, options).asResponse();
-          yield* readAnswer(response, stream, reply);
-        },
-        complete: () => stream.finished,
-        finish: () =>
-          stream.finish((id) =>
-            request.messages.some(({ content }) =>
-              content.some((block) => block.type === 'tool_use' && block.id === id),
-            ),
-          ),
+      const send = () => {
+        const body = builder.build(request) as unknown as Anthropic.MessageCreateParamsStreaming;
+        return anthropic.messages.create(body, { signal, headers: authHeaders(key, entry) }).asResponse();
       };
+      return createAttempt({ request, reply, stream, send });
     },
   });
   return { ...client, warm: async () => void (await sdk()) };

@@ -3,18 +3,11 @@
 import { randomUUID } from 'node:crypto';
 import type { Usage } from '../../domain/messages.ts';
 import type { RawToolCall } from '../../ports/model.ts';
-import type { Finished } from '../client.ts';
+import type { AnswerStream } from '../client.ts';
 import { CallError, failureOfBody } from '../errors.ts';
 import { usageOf, type Reply } from '../reply.ts';
 
 type Json = Record<string, unknown>;
-
-export interface AnthropicStream {
-  /** Throws CallError when the event is an error. */
-  push(event: unknown): void;
-  readonly finished: boolean;
-  finish(taken: (id: string) => boolean): Finished;
-}
 
 interface OpenCall {
   id: string;
@@ -24,7 +17,7 @@ interface OpenCall {
   json: string;
 }
 
-export function createAnthropicStream(reply: Reply): AnthropicStream {
+export function createAnthropicStream(reply: Reply): AnswerStream {
   const calls: OpenCall[] = [];
   /** The call that a delta of this index goes to; undefined: a block that is no call of ours. */
   const blocks = new Map<unknown, OpenCall | undefined>();

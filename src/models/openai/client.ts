@@ -4,13 +4,12 @@
 import type OpenAI from 'openai';
 import type { ModelClient } from '../../ports/model.ts';
 import type { Logger } from '../../ports/log.ts';
-import { createClient, type Attempt } from '../client.ts';
+import { createAttempt, createClient, lazily } from '../client.ts';
 import { learn } from './adapt.ts';
 import { createRequestBuilder } from './request.ts';
 import { createOpenAIStream } from './stream.ts';
 import { createReply } from '../reply.ts';
 import { authHeaders, type ModelEntry } from '../settings.ts';
-import { readAnswer } from '../sse.ts';
 import { createTransport } from '../transport.ts';
 
 type Params = OpenAI.ChatCompletionCreateParamsStreaming;
@@ -24,20 +23,10 @@ export function createOpenAIClient(resolved: ModelEntry, { log }: { log: Logger 
   // Its flags change when the endpoint teaches something.
   const entry = { ...resolved };
   const builder = createRequestBuilder(entry);
-  let loading: Promise<OpenAI> | undefined;
-
-  /** One SDK client per entry; a failed load is tried again at the next call. */
-  const sdk = (): Promise<OpenAI> => {
-    loading ??= load(entry).catch((error: unknown) => {
-      loading = undefined;
-      throw error;
-    });
-    return loading;
-  };
-
+  const sdk = lazily(() => load(entry));
   const client = createClient({
     entry,
-    async attempt(request, key, signal): Promise<Attempt> {
+    async attempt(request, key, signal) {
       const openai = await sdk();
       const reply = createReply({
         model: entry.model,
@@ -47,18 +36,13 @@ export function createOpenAIClient(resolved: ModelEntry, { log }: { log: Logger 
       const { reasoning, cumulative } = entry.flags;
       const keepReasoning = reasoning === 'remembered' || reasoning === 'required';
       const stream = createOpenAIStream({ reply, keepReasoning, cumulative });
-      return {
-        async *events() {
-          const headers = authHeaders(key, entry);
-          const body = builder.build(request) as unknown as Params;
-          const response = await openai.chat.completions.create(body, { signal, headers }).asResponse();
-          yield* readAnswer(response, stream, reply);
-        },
-        complete: () => stream.finished,
-        finish() {
-          return stream.finish((id) => hasCall(request.messages, id));
-        },
+      const send = () => {
+        const body = builder.build(request) as unknown as Params;
+        return openai.chat.completions
+          .create(body, { signal, headers: authHeaders(key, entry) })
+          .asResponse();
       };
+      return createAttempt({ request, reply, stream, send });
     },
     learn(failure) {
       const lesson = learn(entry.flags, failure);
@@ -101,9 +85,3 @@ function baseUrl(url: string): string {
 /** A whole completion as a stream of one chunk. */
 const wrapJson = (text: string): string | undefined =>
   text.includes('"choices"') ? `data: ${text}\n\ndata: [DONE]\n\n` : undefined;
-
-const hasCall = (
-  messages: readonly { content: readonly { type: string; id?: string }[] }[],
-  id: string,
-): boolean =>
-  messages.some(({ content }) => content.some((block) => block.type === 'tool_use' && block.id === id));

@@ -1,7 +1,7 @@
 // OpenAI chunks → reply. Everything a vendor may leave out, send twice or put somewhere else is met here; see
 // docs/models.md for who does what.
 import type { Usage } from '../../domain/messages.ts';
-import type { Finished } from '../client.ts';
+import type { AnswerStream } from '../client.ts';
 import { CallError, failureOfBody } from '../errors.ts';
 import { usageOf, type Reply } from '../reply.ts';
 import { createDetails } from './reasoning-details.ts';
@@ -20,16 +20,7 @@ export interface OpenAIStreamOptions {
   cumulative: boolean;
 }
 
-export interface OpenAIStream {
-  /** Throws CallError when the chunk is an error. */
-  push(chunk: unknown): void;
-  /** The model said why it stopped: what comes after it is usage at most. */
-  readonly finished: boolean;
-  /** `failure`: the reason given for the end is one. */
-  finish(taken: (id: string) => boolean): Finished;
-}
-
-export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIStreamOptions): OpenAIStream {
+export function createOpenAIStream({ reply, keepReasoning, cumulative }: OpenAIStreamOptions): AnswerStream {
   const calls = createToolCalls();
   const details = createDetails();
   let finish: string | undefined;
