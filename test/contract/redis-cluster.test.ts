@@ -90,3 +90,37 @@ describe('slots that are moved while they are used', () => {
     await storage.close();
   });
 });
+
+describe('a node that says nothing', () => {
+  it('holds up its own conversations only, and nothing when it speaks again', async () => {
+    const storage = await createRedisStorage({ url: cluster.url, log: silentLog, timeoutMs: 500 });
+    await storage.check();
+    const silent = cluster.masters[0]!;
+    const names = Array.from({ length: 24 }, (_, n) => `acct:${n}`);
+    const append = (id: string) =>
+      Promise.all(
+        names.map((name) =>
+          storage.store.append(inbound(name, id)).then(
+            () => true,
+            (error: unknown) => {
+              expect(error).toMatchObject({ code: 'storage_unavailable' });
+              return false;
+            },
+          ),
+        ),
+      );
+    process.kill(silent.pid(), 'SIGSTOP');
+    try {
+      const first = await append('m1');
+      expect(new Set(first)).toEqual(new Set([true, false]));
+      // Those of the other nodes go on, however often the silent one is asked.
+      for (const id of ['m2', 'm3']) expect(await append(id)).toEqual(first);
+      await expect(storage.check()).rejects.toMatchObject({ code: 'storage_unavailable' });
+    } finally {
+      process.kill(silent.pid(), 'SIGCONT');
+    }
+    await vi.waitFor(() => storage.check(), { timeout: 20_000 });
+    expect(await append('m4')).toEqual(names.map(() => true));
+    await storage.close();
+  });
+});

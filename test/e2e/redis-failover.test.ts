@@ -168,6 +168,8 @@ async function replicated({ primary, replica }: Watched): Promise<void> {
 
 async function roleOf(server: RedisServer): Promise<string | undefined> {
   const client = new Redis(server.url);
+  // A replica that is promoted hangs up on everybody; the command is sent again.
+  client.on('error', () => client.status);
   try {
     return /^role:(\S+)/m.exec(await client.info('replication'))?.[1];
   } finally {

@@ -78,8 +78,10 @@ export function createCaller<C extends Client>(client: C, address: string, timeo
           }
           settled = true;
           reject(unavailable(`Redis at ${address} did not answer within ${Math.round(now - sentAt)} ms`));
-          // The connection may be dead without anybody having said so (a failover, a lost route).
-          if (silentMs >= timeoutMs && client.status === 'ready') client.disconnect(true);
+          // The connection may be dead without anybody having said so (a failover, a lost route). Those to the nodes of a cluster
+          // have a time-out each: the others still work.
+          if (silentMs >= timeoutMs && client.status === 'ready' && !client.isCluster)
+            client.disconnect(true);
         });
       }
 
