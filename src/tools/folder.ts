@@ -4,22 +4,11 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, extname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Logger } from '../ports/log.ts';
-import { success, type Tool, type ToolContext, type ToolResult } from '../ports/tool.ts';
+import type { Tool } from '../ports/tool.ts';
+import { toTool } from './drop-in.ts';
 import type { CheckArguments } from './find-tools.ts';
 import type { SourceTool, ToolSource } from './source.ts';
 import { tryImports } from './trial.ts';
-
-/** What a file exports as its default. `name` is the file's unless it says another. */
-export interface DropInTool extends Omit<Tool, 'name' | 'idempotent' | 'execute'> {
-  name?: string;
-  /** Default false: after a crash in the middle of it the model is told, instead of the tool being run again. */
-  idempotent?: boolean;
-  /** A text is a success; whatever it throws becomes an error result. */
-  execute(
-    args: Record<string, unknown>,
-    context: ToolContext,
-  ): Promise<ToolResult | string> | ToolResult | string;
-}
 
 export interface FolderSource extends ToolSource {
   reload(): Promise<void>;
@@ -65,10 +54,7 @@ export function createFolderSource({ folder, check, log, ...more }: FolderOption
   async function read(): Promise<void> {
     if (folder === '') return;
     const wrong = new Map<string, string>();
-    const files = await filesIn(resolve(folder)).catch((error: unknown) => {
-      wrong.set(folder, `the folder can't be read: ${reasonOf(error)}`);
-      return [];
-    });
+    const files = await filesIn(folder, wrong);
     const changed = files.filter(({ name, version }) => loaded.get(name)?.version !== version);
     const trial = await tryImports(
       changed.map(({ url }) => url),
@@ -106,7 +92,7 @@ export function createFolderSource({ folder, check, log, ...more }: FolderOption
     known: () => tools,
     problems: () => problems,
     reload() {
-      reloading = reloading.then(read);
+      reloading = reloading.then(read, read);
       return reloading;
     },
     health() {
@@ -120,49 +106,23 @@ export function createFolderSource({ folder, check, log, ...more }: FolderOption
 const isTool = (file: string): boolean =>
   EXTENSIONS.has(extname(file)) && !/^[._]|\.d\.m?ts$|\.test\.m?[jt]s$/u.test(file);
 
-async function filesIn(folder: string): Promise<File[]> {
-  const names = (await readdir(folder)).filter(isTool).sort();
-  return Promise.all(
-    names.map(async (name) => {
-      const path = join(folder, name);
+/** What can't be looked at goes to `wrong`. */
+async function filesIn(folder: string, wrong: Map<string, string>): Promise<File[]> {
+  const names = await readdir(resolve(folder)).catch((error: unknown) => {
+    wrong.set(folder, `the folder can't be read: ${reasonOf(error)}`);
+    return [];
+  });
+  const files: File[] = [];
+  for (const name of names.filter(isTool).sort()) {
+    const path = join(resolve(folder), name);
+    try {
       const { mtimeMs, size } = await stat(path);
-      return { name, url: pathToFileURL(path).href, version: `${mtimeMs}-${size}` };
-    }),
-  );
-}
-
-/** Throws an Error that says what is wrong with the export. */
-function toTool(fileName: string, module: unknown, check: CheckArguments): Tool {
-  const exported = isObject(module) ? module['default'] : undefined;
-  if (!isObject(exported)) throw new Error('it has no default export that is an object');
-  const { name = fileName, description, parameters, execute, stage, execution, timeoutMs } = exported;
-  if (typeof name !== 'string' || !/^[a-zA-Z0-9_-]{1,64}$/u.test(name))
-    throw new Error('its name must be 1 to 64 letters, digits, _ and -');
-  if (typeof description !== 'string' || description === '')
-    throw new Error('description must be a text that tells the model what the tool does');
-  if (!isObject(parameters) || parameters['type'] !== 'object')
-    throw new Error("parameters must be a JSON Schema with type: 'object'");
-  if (typeof execute !== 'function') throw new Error('execute must be a function');
-  if (!['pre_process', 'post_process', undefined].includes(stage as string | undefined))
-    throw new Error("stage must be 'pre_process' or 'post_process'");
-  if (!['sequential', 'parallel', undefined].includes(execution as string | undefined))
-    throw new Error("execution must be 'sequential' or 'parallel'");
-  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0))
-    throw new Error('timeoutMs must be a number of milliseconds');
-  const tool = exported as unknown as DropInTool;
-  const made: Tool = {
-    ...tool,
-    name,
-    idempotent: tool.idempotent === true,
-    async execute(args, context) {
-      const result = await tool.execute(args, context);
-      return typeof result === 'string' ? success(result) : result;
-    },
-  };
-  const checked = check(made, {});
-  if (checked.ok && checked.unchecked !== undefined)
-    throw new Error(`parameters are not a JSON Schema that can be used: ${checked.unchecked}`);
-  return made;
+      files.push({ name, url: pathToFileURL(path).href, version: `${mtimeMs}-${size}` });
+    } catch (error) {
+      wrong.set(name, reasonOf(error));
+    }
+  }
+  return files;
 }
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
@@ -177,8 +137,5 @@ async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
     clearTimeout(timer);
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null;
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -1,5 +1,5 @@
 // Tools from a folder: real files, loaded by Node as they are; bad ones reported by name; the guide's own code among them.
-import { mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
@@ -74,17 +74,18 @@ describe('a folder of tools', () => {
       ['time.ts', GOOD.replace('execute', `timeoutMs: '5s', execute`), /timeoutMs must be/],
       ['twin.ts', GOOD.replace('description', `name: 'good', description`), /taken/],
     ];
+    for (const [file, text] of bad) await writeFile(join(folder, file), text);
     await writeFile(join(folder, 'good.ts'), GOOD);
     await writeFile(join(folder, '_helper.ts'), 'export const x = 1;');
     await writeFile(join(folder, 'notes.md'), 'no tool');
-    for (const [file, text] of bad) await writeFile(join(folder, file), text);
+    await symlink(join(folder, 'gone.ts'), join(folder, 'link.ts'));
+    bad.push(['link.ts', '', /ENOENT/]);
     const { source, tools, lines } = await loaded();
     expect(tools()).toEqual(['good']);
     for (const [file, , problem] of bad) expect(source.problems().get(file), file).toMatch(problem);
     expect(source.problems().size).toBe(bad.length);
-    expect(lines.filter(({ level }) => level === 'error').map(({ fields }) => fields['file'])).toEqual(
-      bad.map(([file]) => file).sort(),
-    );
+    const named = lines.filter(({ level }) => level === 'error').map(({ fields }) => String(fields['file']));
+    expect(named.sort()).toEqual(bad.map(([file]) => file).sort());
     expect(source.health()).toMatchObject([
       { state: 'broken', detail: expect.stringContaining('throws.mjs: no database') },
     ]);
