@@ -137,7 +137,7 @@ function createReadSkillTool(skills: () => readonly Skill[]): Tool {
     },
     execution: 'parallel',
     idempotent: true,
-    timeoutMs: 5_000,
+    timeoutMs: 15_000,
     async execute(args): Promise<ToolResult> {
       const skill = skills().find(({ name }) => name === args['name']);
       if (!skill) {

@@ -63,6 +63,12 @@ const KINDS: Record<string, Kind> = {
   now: { tool: 'now', args: { zone: 'UTC' }, harmless: true, says: /\d{4}-\d\d-\d\d/ },
   calculate: { tool: 'calculate', args: { expression: '6*7' }, harmless: true, says: /42/ },
   skill: { tool: 'read_skill', args: { name: 'refund' }, harmless: true, says: /Ask for the number/ },
+  'send-file': {
+    tool: 'send_file',
+    args: { name: 'a.txt', content: 'WHERE' },
+    harmless: true,
+    says: /goes to the user/,
+  },
   fetch: {
     tool: 'web_fetch',
     args: { url: 'http://127.0.0.1:PORT/page/WHERE' },
@@ -156,12 +162,12 @@ async function setUp(redisUrl: string | undefined) {
 
   const configFor = (hold: string) =>
     withModel(model.openaiUrl, {
-      workers: { lock_seconds: 2, sweep_seconds: 1 },
+      workers: { lock_seconds: 4, sweep_seconds: 1 },
       channels: { webhook: { type: 'webhook', api_keys: [API_KEY] } },
       tools: {
-        enabled: ['now', 'calculate', 'web_fetch', 'web_search'],
+        enabled: ['now', 'calculate', 'send_file', 'web_fetch', 'web_search'],
         // Two of the MCP server's tools, and find_tools for the rest.
-        offer_max: 10,
+        offer_max: 11,
         folder: join(folder, 'tools'),
         skills: join(folder, 'skills'),
         web_fetch: { allow_private: true },
@@ -236,14 +242,19 @@ test.each(['SQLite', 'Redis'])(
       const { harmless, says, called } = kind;
       const { status, reply } = await after.settled(chat, 45_000);
       const again = moment !== 'journaled' && harmless;
-      expect(status, chat).toBe('done');
+      expect({ chat, status, text: reply?.text }).toMatchObject({ status: 'done' });
       expect(reply?.text, chat).toMatch(
         moment === 'journaled' || again ? says : /may or may not have taken effect/,
       );
-      expect(await set.recorded('starting', chat), chat).toBe(again ? 2 : 1);
-      const calls = (moment === 'started' ? 0 : 1) + (again ? 1 : 0);
-      if (called) expect(await called(set.outside, moment), chat).toBe(calls);
+      const starts = await set.recorded('starting', chat);
+      const calls = called ? await called(set.outside, moment) : undefined;
+      // On a slow machine a lease may end while a run goes on: what is harmless is then begun once more.
+      if (again) expect(starts, chat).toBeGreaterThanOrEqual(2);
+      else expect(starts, chat).toBe(1);
+      const before = moment === 'started' ? 0 : 1;
+      if (again && called) expect(calls, chat).toBeGreaterThan(before);
+      else if (called) expect(calls, chat).toBe(before);
     }
   },
-  120_000,
+  180_000,
 );
