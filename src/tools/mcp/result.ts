@@ -6,7 +6,7 @@ import { fail, success, type ToolResult } from '../../ports/tool.ts';
 const MAX_DISPLAY_CHARS = 100;
 
 /** `sent`: what the model can't read goes to people as a file. */
-export function toolResult(result: CallToolResult, title: string, sent: boolean): ToolResult {
+export function toolResult(result: CallToolResult, title: string, sent = false): ToolResult {
   const blocks = result.content.map((block) => blockOf(block, sent));
   const said = blocks.some((block) => block.type === 'image' || block.text !== '');
   // The protocol asks servers to give structured content as text as well; not all do.
