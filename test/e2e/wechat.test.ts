@@ -1,7 +1,7 @@
 // WeChat through wechaty on the whole server: from the code that waits to be scanned to answers in a room, through logouts, dying
 // child processes, and the server's own end. The puppet is the unmodified mock, in the real child process.
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { types } from 'wechaty-puppet';
@@ -22,15 +22,18 @@ import {
 
 const PATIENCE = { timeout: 40_000, interval: 50 };
 
-async function status(server: ServerProcess): Promise<{ state: string; detail?: string; qr?: string }> {
+async function status(
+  server: ServerProcess,
+  name = 'friends',
+): Promise<{ state: string; detail?: string; qr?: string }> {
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
   const answer = await fetch(`${server.url}/api/channels`, { headers });
   const { items } = (await answer.json()) as { items: { account: string; state: string }[] };
-  return items.find(({ account }) => account === 'friends')!;
+  return items.find(({ account }) => account === name)!;
 }
 
-const reaches = (server: ServerProcess, wanted: object) =>
-  vi.waitFor(async () => expect(await status(server)).toMatchObject(wanted), PATIENCE);
+const reaches = (server: ServerProcess, wanted: object, name?: string) =>
+  vi.waitFor(async () => expect(await status(server, name)).toMatchObject(wanted), PATIENCE);
 
 async function sent(platform: WechatPlatform, texts: string[]): Promise<void> {
   await vi.waitFor(() => expect(platform.sent.map(({ text }) => text)).toEqual(texts), PATIENCE);
@@ -48,13 +51,13 @@ function isZombie(pid: number): boolean {
   }
 }
 
-const configOf = (openaiUrl: string, platform: WechatPlatform, more: object = {}) =>
+const configOf = (openaiUrl: string, platform: WechatPlatform, more: object = {}, others: object = {}) =>
   withModel(openaiUrl, {
     agent: { retry: { attempts: 0 } },
     workers: { lock_seconds: 2, sweep_seconds: 1 },
     // As many attempts as a few seconds hold: what waits for a login must not use them up.
     delivery: { base_ms: 20, max_ms: 40, max_attempts: 2, timeout_ms: 10_000 },
-    channels: { friends: { ...platform.settings, ...more } },
+    channels: { friends: { ...platform.settings, ...more }, ...others },
   });
 
 describe('one server', () => {
@@ -186,33 +189,25 @@ async function makeFolder(): Promise<string> {
   return folder;
 }
 
-test('SIGTERM: the child ends with the server; the login’s memory is there for the next one, for its owner only', async () => {
+test('a puppet that isn’t installed is named while another account works; SIGTERM ends all; the kept login is its owner’s only', async () => {
   const platform = track(await startWechatPlatform());
   const model = track(await startModelServer());
   const dataDir = await makeFolder();
-  const server = track(
-    await startServer({ config: configOf(model.openaiUrl, platform, { memory: '' }), dataDir }),
-  );
+  const absent = { type: 'wechat', puppet: 'wechaty-puppet-wechat4u' };
+  const config = configOf(model.openaiUrl, platform, { memory: '' }, { absent });
+  const server = track(await startServer({ config, dataDir }));
   await platform.up();
   platform.login();
   await reaches(server, { state: 'connected' });
+  const detail = expect.stringContaining('the puppet wechaty-puppet-wechat4u is not installed') as string;
+  await reaches(server, { state: 'failed', detail }, 'absent');
   platform.happen({ do: 'remember' });
   await platform.until(() => platform.remembered() > 0);
   expect(await server.kill('SIGTERM')).toBe(0);
   expect(platform.pids.filter(isAlive)).toEqual([]);
-  expect(await readFile(join(dataDir, 'wechat-friends.memory-card.json'), 'utf8')).toContain('a login');
-});
-
-test('a puppet that isn’t installed: said so, and everything else works', async () => {
-  const platform = track(await startWechatPlatform());
-  const model = track(await startModelServer());
-  const puppet = 'wechaty-puppet-wechat4u';
-  const server = track(await startServer({ config: configOf(model.openaiUrl, platform, { puppet }) }));
-  await reaches(server, {
-    state: 'failed',
-    detail: expect.stringContaining(`the puppet ${puppet} is not installed`) as string,
-  });
-  expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+  const card = join(dataDir, 'wechat-friends.memory-card.json');
+  expect(await readFile(card, 'utf8')).toContain('a login');
+  expect((await stat(card)).mode & 0o077).toBe(0);
 });
 
 test(
@@ -222,7 +217,7 @@ test(
     const redis = track(await startRedis());
     const platform = track(await startWechatPlatform());
     const model = track(await startModelServer());
-    const config = configOf(model.openaiUrl, platform);
+    const config = { ...configOf(model.openaiUrl, platform), workers: { lock_seconds: 5, sweep_seconds: 1 } };
     const start = async () => track(await startServer({ config, redisUrl: redis.url }));
     const first = await start();
     await platform.up();
