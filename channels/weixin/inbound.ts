@@ -42,8 +42,7 @@ export function createInbound(options: InboundOptions): Take {
         'old message dropped: it waited for longer than max_age_minutes',
       );
     } catch (error) {
-      if (!(error instanceof z.ZodError)) throw error;
-      const fields = error.issues.map(({ path }) => path.join('.'));
+      const fields = error instanceof z.ZodError ? error.issues.map(({ path }) => path.join('.')) : [];
       log.warn({ fields }, 'message of an unknown shape dropped');
     }
     return undefined;

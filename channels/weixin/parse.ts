@@ -37,6 +37,7 @@ const itemSchema = z.object({
   /** One that can't be read is left out. */
   ref_msg: z.object({ title: name, message_item: z.unknown().optional() }).nullish().catch(undefined),
 });
+type Ref = NonNullable<z.infer<typeof itemSchema>['ref_msg']>;
 const messageSchema = z.object({
   message_id: z.union([z.string().min(1), z.number()]).nullish(),
   from_user_id: z.string().min(1).max(MAX_CHAT_CHARS),
@@ -61,23 +62,27 @@ export function parseMessage(raw: unknown, botId: string, now: number): Parsed {
   const words: string[] = [];
   const quotes: string[] = [];
   const resources: Resource[] = [];
+  const quoted: Resource[] = [];
   for (const one of message.item_list ?? []) {
-    const { text, quote = '', resource } = readItem(one);
+    const { text, resource, ref } = readItem(one);
     if (text !== '') words.push(text);
-    if (quote !== '') quotes.push(quote.toWellFormed());
     if (resource) resources.push(resource);
+    const quote = ref && quoteOf(ref);
+    if (quote && quote.text !== '') quotes.push(quote.text);
+    if (quote?.resource) quoted.push(quote.resource);
   }
   const text = words.join('\n').toWellFormed();
   return {
     user,
-    resources,
+    // What somebody asks about is often the picture that they quote.
+    resources: resources.length > 0 ? resources : quoted,
     ...(message.context_token ? { context: message.context_token } : {}),
     message: {
       id: idOf(message.message_id, raw),
       chat: user,
       sender: { id: user },
-      text: text === '' && resources.length === 0 && quotes.length === 0 ? UNREADABLE : text,
-      ...(quotes.length > 0 ? { quote: quotes.join('\n\n') } : {}),
+      text: text === '' && resources.length + quoted.length + quotes.length === 0 ? UNREADABLE : text,
+      ...(quotes.length > 0 ? { quote: quotes.join('\n\n').toWellFormed() } : {}),
       group: false,
       mentioned: true,
       replyTo: { key: user, address: { user } },
@@ -90,11 +95,20 @@ export function parseMessage(raw: unknown, botId: string, now: number): Parsed {
 const idOf = (id: string | number | null | undefined, raw: unknown): string =>
   id == null ? createHash('sha256').update(JSON.stringify(raw)).digest('hex') : String(id);
 
-function readItem(raw: unknown): { text: string; quote?: string; resource?: Resource } {
+interface Read {
+  text: string;
+  resource?: Resource;
+  /** What it quotes. */
+  ref?: Ref;
+}
+
+function readItem(raw: unknown): Read {
   const { data: item } = itemSchema.safeParse(raw);
   if (!item) return { text: UNREADABLE };
-  const quote = quoteOf(item.ref_msg);
-  const said = (text: string) => ({ text: text.trim(), quote });
+  const said = (text: string): Read => ({
+    text: text.trim(),
+    ...(item.ref_msg ? { ref: item.ref_msg } : {}),
+  });
   switch (item.type) {
     case 1:
       return said(item.text_item?.text ?? '');
@@ -112,11 +126,10 @@ function readItem(raw: unknown): { text: string; quote?: string; resource?: Reso
       const { media, file_name } = item.file_item ?? {};
       return { ...said(''), ...resourceOf('file', media, undefined, file_name ? { name: file_name } : {}) };
     }
-    case 5:
-      return {
-        ...said(''),
-        ...resourceOf('video', item.video_item?.media, undefined, { mediaType: 'video/mp4' }),
-      };
+    case 5: {
+      const { media } = item.video_item ?? {};
+      return { ...said(''), ...resourceOf('video', media, undefined, { mediaType: 'video/mp4' }) };
+    }
     default:
       return said(UNREADABLE);
   }
@@ -140,11 +153,13 @@ function resourceOf(
   };
 }
 
-/** What was quoted, as lines that begin with `>`. */
-function quoteOf(ref: z.infer<typeof itemSchema>['ref_msg']): string {
-  const { data: quoted } = itemSchema.safeParse(ref?.message_item);
-  const text = quoted?.text_item?.text || quoted?.voice_item?.text || ref?.title || '';
-  if (text === '') return '';
-  const lines = text.slice(0, MAX_QUOTE_CHARS).split('\n');
-  return lines.map((line) => `> ${line}`.trimEnd()).join('\n');
+/** What was quoted, as lines that begin with `>`; what that one quotes is left out. */
+function quoteOf({ title, message_item }: Ref): Read {
+  const { text, resource } = message_item === undefined ? { text: '' } : readItem(message_item);
+  const words = text === '' || text === UNREADABLE ? (title ?? '') : text;
+  const lines = words.slice(0, MAX_QUOTE_CHARS).split('\n');
+  return {
+    text: words === '' ? '' : lines.map((line) => `> ${line}`.trimEnd()).join('\n'),
+    ...(resource ? { resource } : {}),
+  };
 }

@@ -128,7 +128,12 @@ describe('messages in', () => {
       quote: '> a picture',
       text: 'yes',
     });
+    expect(read([text('yes', { ref_msg: 7 })]).message).not.toHaveProperty('quote');
     const media = { encrypt_query_param: 'p', aes_key: key.toString('base64') };
+    const picture = { title: '[Photo]', message_item: { type: 2, image_item: { media } } };
+    const asked = read([text('what is it?', { ref_msg: picture })]);
+    expect(asked.message).toMatchObject({ text: 'what is it?', quote: '> [Photo]' });
+    expect(asked.resources).toMatchObject([{ type: 'image', file: { param: 'p', key } }]);
     const voice = read([{ type: 3, voice_item: { media, text: 'good morning', encode_type: 6 } }]);
     expect(voice.message.text).toBe('good morning');
     expect(voice.resources).toEqual([
@@ -149,6 +154,13 @@ describe('messages in', () => {
       { type: 'file', file: { url: undefined, param: 'f', key }, name: 'plan.pdf' },
       { type: 'video', file: { url: undefined, param: 'v', key }, mediaType: 'video/mp4' },
     ]);
+  });
+
+  test('quotes within quotes, however deep, are left out', () => {
+    let item: object = text('deepest');
+    for (let depth = 0; depth < 20_000; depth++)
+      item = text(`level ${depth}`, { ref_msg: { message_item: item } });
+    expect(read([item]).message).toMatchObject({ text: 'level 19999', quote: '> level 19998' });
   });
 
   test('what can’t be read is named', () => {
