@@ -14,6 +14,9 @@ const log: Logger = { debug: silent, info: silent, warn: silent, error: silent, 
 const settings = configSchema.parse({ agent: { max_steps: turns } }).agent;
 const usage = { input: 10, output: 5, cached: 0 };
 
+/** One for all runs: the other side has none. */
+const { signal } = new AbortController();
+
 const echo: Tool = {
   name: 'echo',
   description: 'Returns the number.',
@@ -59,7 +62,7 @@ async function run(): Promise<void> {
       group: false,
       cacheKey: 'bench:loop',
     },
-    signal: new AbortController().signal,
+    signal,
     emit: silent,
     journal: () => Promise.resolve(),
     steering: () => Promise.resolve([]),

@@ -2,7 +2,7 @@
 // events hold references only; files for people are collected from the run's results and go with its answer.
 import { AppError } from '../domain/errors.ts';
 import type { Attachment } from '../domain/inbound.ts';
-import type { Block, ImageBlock, TextBlock } from '../domain/messages.ts';
+import type { ImageBlock, TextBlock } from '../domain/messages.ts';
 import type { MediaStore } from '../ports/media.ts';
 import type { ToolResult } from '../ports/tool.ts';
 import type { AgentEntry } from './types.ts';
@@ -85,10 +85,12 @@ function kindOf(media_type: unknown): Attachment['type'] {
 /** Of a run's new messages: each file once, in order. Those of an interrupted attempt are among them. */
 export function attachmentsIn(entries: readonly AgentEntry[]): Attachment[] {
   const found = new Map<string, Attachment>();
-  const look = (block: Block): void => {
-    if (block.type !== 'tool_result') return;
-    for (const file of block.attachments ?? []) if (!found.has(file.ref)) found.set(file.ref, file);
-  };
-  for (const { message } of entries) message.content.forEach(look);
+  for (const { message } of entries) {
+    if (message.role === 'assistant') continue;
+    for (const block of message.content) {
+      if (block.type !== 'tool_result' || !block.attachments) continue;
+      for (const file of block.attachments) if (!found.has(file.ref)) found.set(file.ref, file);
+    }
+  }
   return [...found.values()].slice(0, MAX_ATTACHMENTS);
 }
