@@ -106,6 +106,7 @@ describe('the scripts of the Redis storage', () => {
     }
     await outbox.claim(conversation, LONG_MS);
     await outbox.retry('r1.0');
+    await outbox.add(delivery(conversation, 'r9.0'));
 
     const { notes, people, preferences, spending, channelState } = storage;
     await notes.add(conversation, { id: 'n1', at: 1, sender: { id: 'u' }, text: '' }, 5);
