@@ -158,7 +158,7 @@ describe('the events of a stream', () => {
         const cuts = [...new Set(seeds.map((seed) => seed % (whole.length + 1)))].sort((a, b) => a - b);
         const parse = (pieces: string[]) => {
           const parser = createEventParser();
-          const events = [...pieces.flatMap((piece) => parser.push(piece)), ...parser.end()];
+          const events = [...pieces.flatMap((part) => parser.push(part)), ...parser.end()];
           return events.map(({ event, data }) => [event, data]);
         };
         const once = parse([whole]);
