@@ -30,9 +30,10 @@ describe('a configuration', () => {
     expect(config.server).toMatchObject({ host: '127.0.0.1', port: 3000 });
     expect(config.storage.url).toBe('');
     expect(Object.keys(config.models)).toEqual(['openai', 'anthropic', 'demo']);
-    // Feishu is there, and off until it has an app id.
-    expect(Object.keys(config.channels)).toEqual(['web', 'webhook', 'feishu']);
+    // Feishu and WeChat are there, and off until they have an app id and a puppet.
+    expect(Object.keys(config.channels)).toEqual(['web', 'webhook', 'feishu', 'wechat']);
     expect(config.channels['feishu']).toMatchObject({ app_id: '' });
+    expect(config.channels['wechat']).toMatchObject({ puppet: '' });
   });
 
   it('merges maps and replaces lists', async () => {
