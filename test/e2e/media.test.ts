@@ -76,9 +76,12 @@ async function written(dataDir: string): Promise<string> {
 describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
   test('killed after a tool’s result was written: answered once, with the file, which the key opens', async () => {
     const { receiver, executions, launch, recorded } = await setUp(backend);
-    const first = await launch('journaled');
+    const first = await launch('1');
+    // Waits for ever once its tool's result is journaled.
+    const conversation = 'journaled-1';
     await createWebhookClient(() => first.url).send('use:squares{"count":3}', {
       id: 'm1',
+      conversation,
       body: { callback_url: receiver.url },
     });
     await vi.waitFor(async () => expect(await recorded('held')).toBe(true), PATIENCE);
@@ -107,6 +110,7 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
     // An answer later, to be sure that there is no second one.
     await createWebhookClient(() => second.url).send('hello', {
       id: 'm2',
+      conversation,
       body: { callback_url: receiver.url },
     });
     await vi.waitFor(() => expect(receiver.received).toHaveLength(2), PATIENCE);
