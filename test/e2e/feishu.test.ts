@@ -206,49 +206,55 @@ test('webhook mode: signed events are taken, others are not, and the server goes
   expect((await fetch(`${server.url}/channels/web/events`, { method: 'POST' })).status).toBe(404);
 });
 
-describe('when cards fail', () => {
+test('when cards fail, one answer is seen all the same', async () => {
+  const { feishu, model } = await setUp('sqlite');
   const words = ['One', ' two', ' three', ' four', ' five.'];
+  let at = 0;
+  /** The messages of one more answer, when nothing about it changes any more. */
+  async function answer(chunkDelayMs: number, failures: Parameters<typeof feishu.fail>[]) {
+    feishu.heal();
+    for (const failure of failures) feishu.fail(...failure);
+    const [messages, calls, id] = [feishu.messages.length, feishu.calls.length, `om_${(at += 1)}`];
+    model.enqueue({ text: words, chunkDelayMs });
+    await feishu.push(question('count', id));
+    await settled(
+      feishu,
+      Array.from({ length: at }, () => words.join('')),
+    );
+    return { sent: feishu.messages.slice(messages), calls: feishu.calls.slice(calls) };
+  }
+  const noCards: Parameters<typeof feishu.fail> = [
+    'POST',
+    /^\/cardkit\/v1\/cards$/,
+    { status: 400, code: 99991672, times: 100 },
+  ];
 
-  test('no streaming cards: one message is updated instead', async () => {
-    const { feishu, model } = await setUp('sqlite');
-    feishu.fail('POST', /^\/cardkit\/v1\/cards$/, { status: 400, code: 99991672, times: 100 });
-    model.enqueue({ text: words, chunkDelayMs: 600 });
-    await feishu.push(question('count'));
-    await settled(feishu, [words.join('')]);
-    expect(feishu.messages).toHaveLength(1);
-    expect(feishu.calls.filter(({ method }) => method === 'PATCH').length).toBeGreaterThan(1);
-  });
+  // No streaming cards: one message is updated instead.
+  const updated = await answer(600, [noCards]);
+  expect(updated.sent).toHaveLength(1);
+  expect(updated.calls.filter(({ method }) => method === 'PATCH').length).toBeGreaterThan(1);
 
-  test('no cards at all: a plain answer', async () => {
-    const { feishu, model } = await setUp('sqlite');
-    feishu.fail('POST', /^\/cardkit\/v1\/cards$/, { status: 400, code: 99991672, times: 100 });
-    // The draft's message is refused, at its first sight and when the answer is delivered; then the post goes out.
-    feishu.fail('POST', /\/reply$/, { status: 400, code: 230099, times: 2 });
-    model.enqueue({ text: words, chunkDelayMs: 100 });
-    await feishu.push(question('count'));
-    await settled(feishu, [words.join('')]);
-    expect(feishu.messages).toMatchObject([{ type: 'post' }]);
-  });
+  // No cards at all. The draft's message is refused, at its first sight and when the answer is delivered; then the post goes out.
+  const plain = await answer(100, [noCards, ['POST', /\/reply$/, { status: 400, code: 230099, times: 2 }]]);
+  expect(plain.sent).toMatchObject([{ type: 'post' }]);
 
-  test('a card that can be neither written nor replaced gives way to a plain answer', async () => {
-    const { feishu, model } = await setUp('sqlite');
-    feishu.fail('PUT', /^\/cardkit\//, { status: 400, code: 300305, times: 100 });
-    feishu.fail('PATCH', /^\/im\/v1\/messages\//, { status: 400, code: 230099, times: 100 });
-    model.enqueue({ text: words, chunkDelayMs: 100 });
-    await feishu.push(question('count'));
-    await vi.waitFor(() => expect(feishu.seen('oc_chat')).toEqual([words.join('')]), PATIENCE);
-    expect(feishu.messages.map(({ type, recalled }) => ({ type, recalled }))).toEqual([
-      { type: 'interactive', recalled: true },
-      { type: 'post', recalled: false },
-    ]);
-  });
+  // The answer to a card's sending is lost: still one card.
+  const lost = await answer(100, [['POST', /\/reply$/, { lost: true }]]);
+  expect(lost.sent).toHaveLength(1);
 
-  test('the answer to a card’s sending is lost: still one card', async () => {
-    const { feishu, model } = await setUp('sqlite');
-    feishu.fail('POST', /\/reply$/, { lost: true });
-    model.enqueue({ text: words, chunkDelayMs: 100 });
-    await feishu.push(question('count'));
-    await settled(feishu, [words.join('')]);
-    expect(feishu.messages).toHaveLength(1);
-  });
+  // A card that can be neither written nor replaced gives way to a plain answer. Last: it stays streaming, taken back.
+  feishu.heal();
+  const before = feishu.messages.length;
+  feishu.fail('PUT', /^\/cardkit\//, { status: 400, code: 300305, times: 100 });
+  feishu.fail('PATCH', /^\/im\/v1\/messages\//, { status: 400, code: 230099, times: 100 });
+  model.enqueue({ text: words, chunkDelayMs: 100 });
+  await feishu.push(question('count', 'om_last'));
+  await vi.waitFor(
+    () => expect(feishu.seen('oc_chat')).toEqual(Array.from({ length: at + 1 }, () => words.join(''))),
+    PATIENCE,
+  );
+  expect(feishu.messages.slice(before).map(({ type, recalled }) => ({ type, recalled }))).toEqual([
+    { type: 'interactive', recalled: true },
+    { type: 'post', recalled: false },
+  ]);
 });

@@ -104,6 +104,8 @@ export interface FeishuServer {
   connections(): number;
   dropConnections(): void;
   fail(method: string, path: RegExp, failure: Failure): void;
+  /** No more failures. */
+  heal(): void;
   /** Requests that match wait until the function it returns is called. */
   hold(method: string, path: RegExp): () => void;
   /** The chat of a message that was pushed. */
@@ -531,6 +533,9 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     },
     fail(method, path, failure) {
       failures.push({ ...failure, method, path, left: failure.times ?? 1 });
+    },
+    heal() {
+      failures.length = 0;
     },
     hold(method, path) {
       const { promise, resolve } = Promise.withResolvers<void>();
