@@ -1,5 +1,5 @@
 // What a message does when it meets an active run: steering into it, waiting for its own answer, cancelling.
-import { describe, expect, test, vi } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer, type RecordedRequest } from '../fakes/model-server.ts';
@@ -9,24 +9,64 @@ import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook
 
 const { track } = useCleanups();
 
-interface Bench {
+interface Rig {
   model: ModelServer;
   server: ServerProcess;
   client: ReturnType<typeof createWebhookClient>;
+  close(): Promise<void>;
 }
 
-async function setUp(backend: string, agent: Record<string, unknown> = {}): Promise<Bench> {
-  const model = track(await startModelServer());
-  const redis = backend === 'redis' ? track(await startRedis()) : undefined;
+/** One server for each mode, in direct chats and groups alike; every test has a chat of its own. */
+const rigs = new Map<string, Promise<Rig>>();
+let chats = 0;
+
+async function startRig(backend: string, mode: string): Promise<Rig> {
+  const model = await startModelServer();
+  const redis = backend === 'redis' ? await startRedis() : undefined;
   const channels = { webhook: { type: 'webhook', api_keys: [API_KEY], allow_private_callbacks: true } };
-  const server = track(
-    await startServer({
-      config: withModel(model.openaiUrl, { channels, agent }),
-      ...(redis ? { redisUrl: redis.url } : {}),
-    }),
-  );
-  return { model, server, client: createWebhookClient(() => server.url) };
+  const agent = {
+    on_busy: { direct: mode, group: mode },
+    ...(mode === 'collect' ? { debounce_ms: 2_000 } : {}),
+  };
+  const server = await startServer({
+    config: withModel(model.openaiUrl, { channels, agent }),
+    ...(redis ? { redisUrl: redis.url } : {}),
+  });
+  return {
+    model,
+    server,
+    client: createWebhookClient(() => server.url),
+    async close() {
+      for (const part of [server, redis, model]) await part?.close();
+    },
+  };
 }
+
+/** A chat, and what the model is asked from now on. */
+async function setUp(backend: string, mode: string) {
+  const key = `${backend} ${mode}`;
+  const rig = rigs.get(key) ?? startRig(backend, mode);
+  rigs.set(key, rig);
+  const { model, server, client } = await rig;
+  const chat = `c${(chats += 1)}`;
+  const from = model.requests.length;
+  const named = (id: string) => `${chat}-${id}`;
+  return {
+    chat,
+    named,
+    model,
+    asked: () => model.requests.slice(from),
+    /** Resolves when the model is asked for the n-th time. */
+    asking: (n: number) => model.request(from + n),
+    client: {
+      send: (text: string, { id, ...more }: { id: string; body?: Record<string, unknown> }) =>
+        client.send(text, { conversation: chat, id: named(id), ...more }),
+      settled: (id: string) => client.settled(named(id)),
+    },
+    history: () => readConversation(server.url, `webhook:${chat}`, ADMIN_TOKEN),
+  };
+}
+type Bench = Awaited<ReturnType<typeof setUp>>;
 
 /** The model's first answer waits until `go` is called. */
 function held(model: ModelServer, reply: object): () => void {
@@ -36,35 +76,40 @@ function held(model: ModelServer, reply: object): () => void {
 }
 
 describe.each(['sqlite', 'redis'])('on %s', (backend) => {
+  afterAll(async () => {
+    for (const rig of rigs.values()) await (await rig).close();
+    rigs.clear();
+  });
+
   test('steer: the message is taken at the next boundary and shares the answer; each callback is called once', async () => {
-    const { model, client, server } = await setUp(backend);
+    const { model, asking, asked, named, client, history } = await setUp(backend, 'steer');
     const first = track(await startCallbackReceiver());
     const second = track(await startCallbackReceiver());
     const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
     await client.send('what time is it', { id: 'a', body: { callback_url: first.url } });
-    await model.request(0);
+    await asking(0);
     await client.send('in Berlin, I mean', { id: 'b', body: { callback_url: second.url } });
     await client.send('and say it nicely', { id: 'c', body: { callback_url: second.url } });
     go();
     const answers = await Promise.all(['a', 'b', 'c'].map((id) => client.settled(id)));
     expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
-    expect(model.requests).toHaveLength(2);
+    expect(asked()).toHaveLength(2);
     await vi.waitFor(() => expect(first.received.length + second.received.length).toBe(2), {
       timeout: 10_000,
     });
-    expect(first.received[0]!.body).toMatchObject({ id: 'a' });
+    expect(first.received[0]!.body).toMatchObject({ id: named('a') });
     // The second is called once for both of its messages, named after the newest.
     expect(second.received).toHaveLength(1);
-    const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
-    expect(messages.flatMap((message) => message.id ?? [])).toEqual(['a', 'b', 'c']);
+    const { messages } = await history();
+    expect(messages.flatMap((message) => message.id ?? [])).toEqual(['a', 'b', 'c'].map(named));
     expect(new Set(messages.map((message) => message.run)).size).toBe(1);
   });
 
   test('followup: each message gets an answer of its own, in order', async () => {
-    const { model, client, server } = await setUp(backend, { on_busy: { direct: 'followup' } });
+    const { model, asking, client, history } = await setUp(backend, 'followup');
     const go = held(model, { text: 'first answer' });
     await client.send('one', { id: 'a' });
-    await model.request(0);
+    await asking(0);
     await client.send('two', { id: 'b' });
     await client.send('three', { id: 'c' });
     go();
@@ -74,40 +119,40 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
       expect.stringMatching(/two$/),
       expect.stringMatching(/three$/),
     ]);
-    const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
+    const { messages } = await history();
     expect(messages.map((message) => message.role)).toEqual([1, 2, 3].flatMap(() => ['user', 'assistant']));
   });
 
   test('interrupt: the run is cancelled and the new message answered', async () => {
-    const { model, client } = await setUp(backend, { on_busy: { direct: 'interrupt' } });
+    const { model, asking, asked, client } = await setUp(backend, 'interrupt');
     model.enqueue({ text: ['a long ', 'story'], stallAfter: 3 });
     await client.send('tell me a story', { id: 'a' });
-    await model.request(0);
+    await asking(0);
     await client.send('no, a joke', { id: 'b' });
     expect(await client.settled('a')).toMatchObject({ status: expect.any(String) });
     const joke = await client.settled('b');
     expect(joke.reply?.text).toMatch(/no, a joke$/);
-    expect(model.requests).toHaveLength(2);
+    expect(asked()).toHaveLength(2);
   });
 
   test('collect: what is said within the pause is answered once', async () => {
-    const { model, client } = await setUp(backend, { on_busy: { direct: 'collect' }, debounce_ms: 1_500 });
+    const { asked, client } = await setUp(backend, 'collect');
     const ids = ['a', 'b', 'c'];
     await Promise.all(ids.map((id) => client.send(`part ${id}`, { id })));
     const answers = await Promise.all(ids.map((id) => client.settled(id)));
     expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
-    expect(model.requests).toHaveLength(1);
-    for (const id of ids) expect(model.requests[0]!.raw).toContain(`part ${id}`);
+    expect(asked()).toHaveLength(1);
+    for (const id of ids) expect(asked()[0]!.raw).toContain(`part ${id}`);
   });
 
   test('a backlog that waits for a worker is answered in arrival order', async () => {
-    const { model, client, server } = await setUp(backend, { on_busy: { direct: 'followup' } });
+    const { asked, named, client, history } = await setUp(backend, 'followup');
     const ids = Array.from({ length: 12 }, (_, n) => `m${n}`);
     for (const id of ids) await client.send(id, { id });
     await Promise.all(ids.map((id) => client.settled(id)));
-    const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
-    expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids);
-    expect(model.requests).toHaveLength(ids.length);
+    const { messages } = await history();
+    expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids.map(named));
+    expect(asked()).toHaveLength(ids.length);
   });
 
   // Ten messages at once, in about a second or less, while the first one's answer is being written (a tool call, so that a run has a
@@ -126,35 +171,32 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
       runs: number;
     }
 
-    async function burst({ model, client, server }: Bench, chat: string, mode: string): Promise<Burst> {
-      const first = model.requests.length;
-      const send = (n: number) =>
-        client.send(`m${n}`, {
-          id: `${chat}-m${n}`,
-          conversation: chat,
-          body: chat === 'group' ? group(n) : {},
-        });
+    async function burst(
+      { model, asked, asking, named, client, history }: Bench,
+      body: (n: number) => object,
+      mode: string,
+    ): Promise<Burst> {
+      const send = (n: number) => client.send(`m${n}`, { id: `m${n}`, body: { ...body(n) } });
       const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
       await send(0);
-      if (mode !== 'collect') await model.request(first);
+      if (mode !== 'collect') await asking(0);
       // One right after the other, in order, as a platform delivers them.
       for (let n = 1; n < 10; n++) await send(n);
       go();
-      const settled = await Promise.all(ids.map((id) => client.settled(`${chat}-${id}`)));
-      const { messages } = await readConversation(server.url, `webhook:${chat}`, ADMIN_TOKEN);
+      const settled = await Promise.all(ids.map((id) => client.settled(id)));
+      const { messages } = await history();
       // Whatever the mode: each is in the history once, in the order of arrival.
-      expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids.map((id) => `${chat}-${id}`));
+      expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids.map(named));
       return {
-        requests: model.requests.slice(first),
+        requests: asked(),
         answers: settled.map(({ reply }) => reply?.text),
         runs: new Set(messages.map((message) => message.run)).size,
       };
     }
 
-    /** Both kinds of chat on one server. */
-    async function bursts(mode: string, check: (burst: Burst) => void, more: Record<string, unknown> = {}) {
-      const bench = await setUp(backend, { on_busy: { direct: mode, group: mode }, ...more });
-      for (const chat of ['direct', 'group']) check(await burst(bench, chat, mode));
+    /** In both kinds of chat. */
+    async function bursts(mode: string, check: (burst: Burst) => void) {
+      for (const body of [() => ({}), group]) check(await burst(await setUp(backend, mode), body, mode));
     }
 
     const shows = ({ raw }: RecordedRequest, id: string): boolean =>
@@ -177,15 +219,11 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
       }));
 
     test('collect: with a pause, one run that begins after it, one answer for all', () =>
-      bursts(
-        'collect',
-        ({ requests, answers, runs }) => {
-          expect(runs).toBe(1);
-          expect(new Set(answers).size).toBe(1);
-          expect(ids.filter((id) => shows(requests[0]!, id))).toEqual(ids);
-        },
-        { debounce_ms: 2_000 },
-      ));
+      bursts('collect', ({ requests, answers, runs }) => {
+        expect(runs).toBe(1);
+        expect(new Set(answers).size).toBe(1);
+        expect(ids.filter((id) => shows(requests[0]!, id))).toEqual(ids);
+      }));
 
     test('interrupt: the first is cancelled, the newest is answered, none is lost', () =>
       bursts('interrupt', ({ answers, runs }) => {
