@@ -1,10 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 // One project per kind of test, so that each runs alone: `npx vitest run --project unit`.
-const project = (
-  name: string,
-  more: { fileParallelism?: boolean; maxWorkers?: number; testTimeout?: number } = {},
-) => ({
+const project = (name: string, more: { fileParallelism?: boolean; testTimeout?: number } = {}) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
@@ -21,8 +18,9 @@ export default defineConfig({
       project('unit'),
       project('contract', { testTimeout: 60_000 }),
       project('e2e', { testTimeout: 60_000 }),
-      project('browser', { maxWorkers: 2, testTimeout: 60_000 }),
+      project('browser', { fileParallelism: false, testTimeout: 60_000 }),
       project('faults', { fileParallelism: false, testTimeout: 120_000 }),
+      project('bench', { fileParallelism: false, testTimeout: 120_000 }),
     ],
     // Servers and what they wait for: two files at once leave two cores idle for a part of the time.
     maxWorkers: 3,

@@ -1,6 +1,7 @@
 // `npm test`: installs what is missing, then format, lint, types and dead code, then every test suite. Any Node from 20 on.
 // Everything runs even after a failure; the last line counts, and the exit code is 0 only if nothing failed.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,10 +17,16 @@ const env = { ...toolEnvironment(ROOT), ...ensurePrograms() };
 const total = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 
-function run(label, command, args, options = {}) {
+/** `aside`: beside others, whose output its own is not to mix with: shown when it has ended. */
+async function run(label, command, args, { aside = false, ...options } = {}) {
   const since = Date.now();
-  const { status, signal } = spawnSync(command, args, { cwd: ROOT, env, stdio: 'inherit', ...options });
+  const stdio = ['inherit', aside ? 'pipe' : 'inherit', aside ? 'pipe' : 'inherit'];
+  const child = spawn(command, args, { cwd: ROOT, env, stdio, ...options });
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => output.push(chunk));
+  const [status, signal] = await once(child, 'close');
   if (signal === 'SIGINT') process.exit(130);
+  process.stdout.write(Buffer.concat(output));
   say(`${status === 0 ? 'ok' : 'FAILED'}  ${label} (${seconds(since)})`);
   if (status !== 0) failures.push(label);
   return status === 0;
@@ -28,20 +35,13 @@ function run(label, command, args, options = {}) {
 // The checks are those of `npm run check`, one by one, so that each is told even if an earlier one failed.
 const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 for (const command of scripts.check.split(' && ')) {
-  total[run(command, command, [], { shell: true }) ? 'passed' : 'failed'] += 1;
+  total[(await run(command, command, [], { shell: true })) ? 'passed' : 'failed'] += 1;
 }
 
 const results = mkdtempSync(join(tmpdir(), 'lanekeeper-test-'));
-for (const project of projects()) {
-  const file = join(results, `${project}.json`);
-  const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const ok = run(`${project} tests`, node, [vitest, 'run', '--project', project, ...reporters]);
-  const counted = count(file);
-  total.passed += counted.passed;
-  total.skipped += counted.skipped;
-  // A suite that could not even be loaded has no test that failed.
-  total.failed += ok ? 0 : Math.max(1, counted.failed);
+for (const together of stages()) {
+  const aside = together.length > 1;
+  await Promise.all(together.map((project) => test(project, aside)));
 }
 rmSync(results, { recursive: true, force: true });
 
@@ -51,21 +51,33 @@ say(`took ${seconds(started)}`);
 process.stdout.write(`${total.passed} passed, ${total.failed} failed${skipped}\n`);
 process.exitCode = total.failed === 0 && failures.length === 0 ? 0 : 1;
 
-/** Folders of test/ that hold tests; each is a vitest project of that name. */
-function projects() {
-  return readdirSync(join(ROOT, 'test'), { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
+async function test(project, aside) {
+  const file = join(results, `${project}.json`);
+  const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
+  const ok = await run(`${project} tests`, node, [vitest, 'run', '--project', project, ...reporters], {
+    aside,
+  });
+  const counted = count(file);
+  total.passed += counted.passed;
+  total.skipped += counted.skipped;
+  // A suite that could not even be loaded has no test that failed.
+  total.failed += ok ? 0 : Math.max(1, counted.failed);
+}
+
+/**
+ * Folders of test/ that hold tests; each is a vitest project of that name. Quick ones first; the last two go one file at a
+ * time, so that both find a core. Those of the benchmarks take long and have a command of their own.
+ */
+function stages() {
+  const known = [['unit'], ['contract'], ['e2e'], ['browser', 'faults']];
+  const left = readdirSync(join(ROOT, 'test'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== 'bench' && !known.flat().includes(entry.name))
     .map((entry) => entry.name)
     .filter((name) =>
       readdirSync(join(ROOT, 'test', name), { recursive: true }).some((file) => file.endsWith('.test.ts')),
-    )
-    .sort((a, b) => order(a) - order(b));
-}
-
-/** Quick ones first. */
-function order(name) {
-  const index = ['unit', 'contract', 'e2e', 'browser', 'faults'].indexOf(name);
-  return index === -1 ? 99 : index;
+    );
+  return [...known, ...left.map((name) => [name])];
 }
 
 function count(file) {

@@ -127,7 +127,7 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
     await settled(feishu, ['echo: ou_ada: hello']);
   });
 
-  test('an answer grows in one card', async () => {
+  test('an answer grows in one card; a message that is taken back stops its run', async () => {
     const { feishu, model } = await setUp(backend);
     const words = ['Once', ' upon', ' a', ' time', ' there', ' was', ' an', ' end', '.'];
     model.enqueue({ text: words, chunkDelayMs: 100 });
@@ -137,6 +137,16 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
     const [card] = feishu.cards.values();
     expect(card?.contents.length).toBeGreaterThan(2);
     for (const content of card?.contents ?? []) expect(words.join('').startsWith(content)).toBe(true);
+
+    const { promise: hold, resolve } = Promise.withResolvers<void>();
+    const asked = model.requests.length;
+    model.enqueue({ text: 'too late', hold });
+    await feishu.push(question('oops', 'om_2'));
+    await model.request(asked);
+    expect(await feishu.push(recallEvent('om_2'))).toBe(200);
+    await vi.waitFor(() => expect(feishu.messages).toHaveLength(2), PATIENCE);
+    resolve();
+    expect(feishu.seen('oc_chat').at(-1)).not.toContain('too late');
   });
 
   test.each(['before_commit', 'before_settle'])(
@@ -155,18 +165,6 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
       expect(feishu.cards.size).toBe(1);
     },
   );
-
-  test('a message that is taken back stops its run', async () => {
-    const { feishu, model } = await setUp(backend);
-    const { promise: hold, resolve } = Promise.withResolvers<void>();
-    model.enqueue({ text: 'too late', hold });
-    await feishu.push(question('oops'));
-    await model.request(0);
-    expect(await feishu.push(recallEvent('om_1'))).toBe(200);
-    await vi.waitFor(() => expect(feishu.messages).toHaveLength(1), PATIENCE);
-    resolve();
-    expect(feishu.seen('oc_chat')[0]).not.toContain('too late');
-  });
 });
 
 test('webhook mode: signed events are taken, others are not, and the server goes on', async () => {
