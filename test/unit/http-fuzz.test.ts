@@ -155,13 +155,17 @@ const requests = fc.record({
   body,
 });
 
-/** Requests with nothing wrong about them, so that every route's good end is reached whatever else is drawn. */
-const welcome: [typeof requests extends fc.Arbitrary<infer R> ? R : never][] = (
+/** So that each kind of answer is seen whatever else is drawn. */
+const certain: [typeof requests extends fc.Arbitrary<infer R> ? R : never][] = (
   [
-    ['POST', '/webhook/webhook', KEY],
-    ['GET', '/api/conversations', ADMIN],
+    ['POST', '/webhook/webhook', KEY, '{"conversation":"c","text":"Hello"}'],
+    ['POST', '/webhook/webhook', KEY, '{"conversation":"c"}'],
+    ['POST', '/webhook/webhook', KEY, '{'],
+    ['POST', '/webhook/webhook', undefined, '{}'],
+    ['GET', '/api/conversations', ADMIN, ''],
+    ['GET', '/nowhere', ADMIN, ''],
   ] as const
-).map(([method, path, token]) => [
+).map(([method, path, token, body]) => [
   {
     method,
     path,
@@ -169,7 +173,7 @@ const welcome: [typeof requests extends fc.Arbitrary<infer R> ? R : never][] = (
     query: undefined,
     headers: {},
     type: 'application/json',
-    body: Buffer.from('{"conversation":"c","text":"Hello"}'),
+    body: Buffer.from(body),
   },
 ]);
 
@@ -207,7 +211,7 @@ test('every request gets an answer of ours', async () => {
         expect(told.code ?? told.error?.code).toBeDefined();
       }
     }),
-    { numRuns: 600, examples: welcome },
+    { numRuns: 600, examples: certain },
   );
   // The requests came as far as the routes themselves.
   for (const status of [200, 202, 400, 401, 404, 422]) expect([...seen.keys()]).toContain(status);

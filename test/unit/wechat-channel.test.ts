@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { types } from 'wechaty-puppet';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createWechatChannel } from '../../channels/wechat/index.ts';
 import { configSchema, type WechatSettings } from '../../config/schema.ts';
 import type { Delivery, Reply } from '../../src/domain/delivery.ts';
@@ -323,9 +323,11 @@ describe('when the puppet misbehaves', () => {
     for (const how of ['reject', 'emit'] as const) platform.happen({ do: how });
     expect((await say({ from: ADA.id, text: 'still there?' })).text).toBe('still there?');
     expect(platform.pids).toHaveLength(1);
+    await vi.waitFor(() => {
+      expect(JSON.stringify(lines)).toContain('rejected, with ***');
+      expect(JSON.stringify(lines)).toContain('an error event');
+    }, 5_000);
     const told = JSON.stringify(lines);
-    expect(told).toContain('rejected, with ***');
-    expect(told).toContain('an error event');
     expect(platform.ups).toMatchObject([{ secret: SECRET, sends: 'undefined' }]);
     expect(platform.ups[0]?.env.filter((name) => name !== 'NODE_COMPILE_CACHE')).toEqual([]);
     expect(told).not.toContain(SECRET);
