@@ -165,7 +165,7 @@ const certain: [typeof requests extends fc.Arbitrary<infer R> ? R : never][] = (
     ['GET', '/api/conversations', ADMIN, ''],
     ['GET', '/nowhere', ADMIN, ''],
   ] as const
-).map(([method, path, token, body]) => [
+).map(([method, path, token, text]) => [
   {
     method,
     path,
@@ -173,7 +173,7 @@ const certain: [typeof requests extends fc.Arbitrary<infer R> ? R : never][] = (
     query: undefined,
     headers: {},
     type: 'application/json',
-    body: Buffer.from(body),
+    body: Buffer.from(text),
   },
 ]);
 
