@@ -17,16 +17,11 @@ const env = { ...toolEnvironment(ROOT), ...ensurePrograms() };
 const total = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 
-/** `aside`: beside others, whose output its own is not to mix with: shown when it has ended. */
-async function run(label, command, args, { aside = false, ...options } = {}) {
+async function run(label, command, args, options = {}) {
   const since = Date.now();
-  const stdio = ['inherit', aside ? 'pipe' : 'inherit', aside ? 'pipe' : 'inherit'];
-  const child = spawn(command, args, { cwd: ROOT, env, stdio, ...options });
-  const output = [];
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => output.push(chunk));
+  const child = spawn(command, args, { cwd: ROOT, env, stdio: 'inherit', ...options });
   const [status, signal] = await once(child, 'close');
   if (signal === 'SIGINT') process.exit(130);
-  process.stdout.write(Buffer.concat(output));
   say(`${status === 0 ? 'ok' : 'FAILED'}  ${label} (${seconds(since)})`);
   if (status !== 0) failures.push(label);
   return status === 0;
@@ -39,10 +34,7 @@ for (const command of scripts.check.split(' && ')) {
 }
 
 const results = mkdtempSync(join(tmpdir(), 'lanekeeper-test-'));
-for (const together of stages()) {
-  const aside = together.length > 1;
-  await Promise.all(together.map((project) => test(project, aside)));
-}
+for (const project of projects()) await test(project);
 rmSync(results, { recursive: true, force: true });
 
 if (failures.length > 0) say(`FAILED: ${failures.join('; ')}`);
@@ -51,13 +43,11 @@ say(`took ${seconds(started)}`);
 process.stdout.write(`${total.passed} passed, ${total.failed} failed${skipped}\n`);
 process.exitCode = total.failed === 0 && failures.length === 0 ? 0 : 1;
 
-async function test(project, aside) {
+async function test(project) {
   const file = join(results, `${project}.json`);
   const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const ok = await run(`${project} tests`, node, [vitest, 'run', '--project', project, ...reporters], {
-    aside,
-  });
+  const ok = await run(`${project} tests`, node, [vitest, 'run', '--project', project, ...reporters]);
   const counted = count(file);
   total.passed += counted.passed;
   total.skipped += counted.skipped;
@@ -66,18 +56,23 @@ async function test(project, aside) {
 }
 
 /**
- * Folders of test/ that hold tests; each is a vitest project of that name. Quick ones first; the last two go one file at a
- * time, so that both find a core. Those of the benchmarks take long and have a command of their own.
+ * Folders of test/ that hold tests; each is a vitest project of that name. Those of the benchmarks take long, and have a command
+ * of their own.
  */
-function stages() {
-  const known = [['unit'], ['contract'], ['e2e'], ['browser', 'faults']];
-  const left = readdirSync(join(ROOT, 'test'), { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && entry.name !== 'bench' && !known.flat().includes(entry.name))
+function projects() {
+  return readdirSync(join(ROOT, 'test'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== 'bench')
     .map((entry) => entry.name)
     .filter((name) =>
       readdirSync(join(ROOT, 'test', name), { recursive: true }).some((file) => file.endsWith('.test.ts')),
-    );
-  return [...known, ...left.map((name) => [name])];
+    )
+    .sort((a, b) => order(a) - order(b));
+}
+
+/** Quick ones first. */
+function order(name) {
+  const index = ['unit', 'contract', 'e2e', 'browser', 'faults'].indexOf(name);
+  return index === -1 ? 99 : index;
 }
 
 function count(file) {
