@@ -1,10 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 // One project per kind of test, so that each runs alone: `npx vitest run --project unit`.
-const project = (
-  name: string,
-  more: { fileParallelism?: boolean; testTimeout?: number } = {},
-) => ({
+const project = (name: string, more: { fileParallelism?: boolean; testTimeout?: number } = {}) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
