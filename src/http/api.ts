@@ -1,11 +1,11 @@
 // The management API, for the console and for scripts: conversations, channels, deliveries. Admin token or session.
 import type { FastifyInstance } from 'fastify';
-import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { accountOf } from '../domain/conversation.ts';
 import { AppError } from '../domain/errors.ts';
 import type { DeliveryRecord } from '../domain/delivery.ts';
 import type { Channel, ChannelStatus } from '../ports/channel.ts';
+import { adminRoutes } from './admin-routes.ts';
 import type { HttpParts } from './parts.ts';
 
 const tags = ['management'];
@@ -29,11 +29,7 @@ export async function registerApi(app: FastifyInstance, { options, auth }: HttpP
 
   await app.register(
     async (scope) => {
-      scope.addHook('onRequest', async (request, reply) => {
-        auth.requireAdmin(request);
-        reply.header('cache-control', 'no-store');
-      });
-      const routes = scope.withTypeProvider<ZodTypeProvider>();
+      const routes = adminRoutes(scope, auth);
 
       routes.get(
         '/conversations',

@@ -1,9 +1,9 @@
 // The management API of failed messages: what went wrong, and asking again.
 import type { FastifyInstance } from 'fastify';
-import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { AppError } from '../domain/errors.ts';
 import { pageOf, pageQuery } from './api.ts';
+import { adminRoutes } from './admin-routes.ts';
 import type { HttpParts } from './parts.ts';
 
 const tags = ['management'];
@@ -15,11 +15,7 @@ export async function registerFailed(app: FastifyInstance, { options, auth }: Ht
 
   await app.register(
     async (scope) => {
-      scope.addHook('onRequest', async (request, reply) => {
-        auth.requireAdmin(request);
-        reply.header('cache-control', 'no-store');
-      });
-      const routes = scope.withTypeProvider<ZodTypeProvider>();
+      const routes = adminRoutes(scope, auth);
 
       routes.get(
         '/messages',

@@ -1,10 +1,10 @@
 // Logging a channel account in from the console or a script: the QR code as a picture, and the code that the phone may show.
 import type { FastifyInstance } from 'fastify';
-import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { qrAsSvg } from '../../channels/shared/qr.ts';
 import { AppError } from '../domain/errors.ts';
 import type { Channel } from '../ports/channel.ts';
+import { adminRoutes } from './admin-routes.ts';
 import type { HttpParts } from './parts.ts';
 
 const tags = ['management'];
@@ -20,11 +20,7 @@ export async function registerLogins(app: FastifyInstance, { options, auth }: Ht
 
   await app.register(
     async (scope) => {
-      scope.addHook('onRequest', async (request, reply) => {
-        auth.requireAdmin(request);
-        reply.header('cache-control', 'no-store');
-      });
-      const routes = scope.withTypeProvider<ZodTypeProvider>();
+      const routes = adminRoutes(scope, auth);
 
       routes.get(
         '/channels/:account/qr.svg',

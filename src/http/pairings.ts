@@ -1,10 +1,10 @@
 // The management API of pairings: strangers who wrote directly to an account that pairs, and people who were let in.
 import type { FastifyInstance } from 'fastify';
-import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { AppError } from '../domain/errors.ts';
 import type { Pairing } from '../ports/people.ts';
 import { createApproval } from '../inbox/pairing.ts';
+import { adminRoutes } from './admin-routes.ts';
 import type { HttpParts } from './parts.ts';
 
 const tags = ['management'];
@@ -20,11 +20,7 @@ export async function registerPairings(
 
   await app.register(
     async (scope) => {
-      scope.addHook('onRequest', async (request, reply) => {
-        auth.requireAdmin(request);
-        reply.header('cache-control', 'no-store');
-      });
-      const routes = scope.withTypeProvider<ZodTypeProvider>();
+      const routes = adminRoutes(scope, auth);
 
       routes.get(
         '/pairings',
