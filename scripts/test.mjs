@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { ensurePrograms } from './lib/machine.mjs';
 import { ensurePackages, findNode, toolEnvironment } from './lib/packages.mjs';
 import { ROOT } from './lib/run.mjs';
@@ -16,6 +16,7 @@ const node = findNode(ROOT);
 const env = { ...toolEnvironment(ROOT), ...ensurePrograms() };
 const total = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
+const failedTests = [];
 
 async function run(label, command, args, options = {}) {
   const since = Date.now();
@@ -37,6 +38,8 @@ const results = mkdtempSync(join(tmpdir(), 'lanekeeper-test-'));
 for (const project of projects()) await test(project);
 rmSync(results, { recursive: true, force: true });
 
+// Said again at the end, where it is seen.
+for (const { name, message } of failedTests) say(`${name}\n${message}\n`);
 if (failures.length > 0) say(`FAILED: ${failures.join('; ')}`);
 const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
 say(`took ${seconds(started)}`);
@@ -51,6 +54,7 @@ async function test(project) {
   const counted = count(file);
   total.passed += counted.passed;
   total.skipped += counted.skipped;
+  failedTests.push(...counted.failedTests);
   // A suite that could not even be loaded has no test that failed.
   total.failed += ok ? 0 : Math.max(1, counted.failed);
 }
@@ -82,8 +86,20 @@ function count(file) {
       passed: result.numPassedTests,
       failed: result.numFailedTests,
       skipped: result.numPendingTests + result.numTodoTests,
+      failedTests: result.testResults.flatMap(failuresOf),
     };
   } catch {
-    return { passed: 0, failed: 0, skipped: 0 };
+    return { passed: 0, failed: 0, skipped: 0, failedTests: [] };
   }
+}
+
+function failuresOf({ name: path, message, assertionResults }) {
+  const file = relative(ROOT, path);
+  const failed = assertionResults.filter(({ status }) => status === 'failed');
+  return failed.length === 0 && message
+    ? [{ name: file, message }]
+    : failed.map(({ fullName, failureMessages }) => ({
+        name: `${file}: ${fullName}`,
+        message: failureMessages.join('\n'),
+      }));
 }

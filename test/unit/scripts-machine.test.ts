@@ -31,7 +31,7 @@ const manager = (name: string) =>
     name,
     `echo "${name} $*" >> "${path}/calls"\nfor last; do :; done\n[ -f "${path}/broken" ] || case "$*" in
 *install*redis*|*add*redis*) cp "${path}/sh" "${path}/redis-server" ;;
-*install*chrom*|*add*chrom*) cp "${path}/sh" "${path}/chromium" ;;
+*chrom*) [ -f "${path}/without-$last" ] && exit 100; cp "${path}/sh" "${path}/$last" ;;
 esac`,
   );
 
@@ -77,12 +77,21 @@ describe('programs that tests need', () => {
   it('are installed with apt-get, its lists updated once', () => {
     manager('apt-get');
     sudo();
-    expect(ensure().found).toEqual({ CHROMIUM_PATH: join(path, 'chromium') });
+    expect(ensure().found).toEqual({ CHROMIUM_PATH: join(path, 'chromium-headless-shell') });
     expect(calls()).toEqual([
       'apt-get update -qq',
       'apt-get install -y -qq --no-install-recommends redis-server',
-      'apt-get install -y -qq --no-install-recommends chromium',
+      'apt-get install -y -qq --no-install-recommends chromium-headless-shell',
     ]);
+  });
+
+  it('are installed under another name where the first is unknown', () => {
+    add('redis-server');
+    manager('apt-get');
+    sudo();
+    writeFileSync(join(path, 'without-chromium-headless-shell'), '');
+    expect(ensure().found).toEqual({ CHROMIUM_PATH: join(path, 'chromium') });
+    expect(calls().at(-1)).toBe('apt-get install -y -qq --no-install-recommends chromium');
   });
 
   it('are installed with apk, and only what is missing', () => {
