@@ -99,7 +99,7 @@ function install(missing) {
     ...missing.map(({ packages }) =>
       [packages[manager.name]]
         .flat()
-        .map((name) => [manager.program, ...manager.install, ...name.split(' ')]),
+        .map((name) => [manager.program].concat(manager.install, name.split(' '))),
     ),
   ];
   const prefix = manager.user ? [] : rootPrefix();
