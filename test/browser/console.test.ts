@@ -193,7 +193,7 @@ test('the tools are listed: what is on, from where, for whom, and how the source
     expect.stringMatching(/^built-in\s+needs you\s+tools\.web_search\.provider is none/),
     expect.stringMatching(/^mcp:far\s+not needed yet$/),
   ]);
-  await tools.getByText('3 are on').click();
+  await tools.getByText('On: 3').click();
   expect(await tools.locator('details li').allInnerTexts()).toEqual([
     expect.stringMatching(/^calculate\s+built-in\s+allowed for everyone$/),
     expect.stringMatching(

@@ -45,7 +45,7 @@ const en = {
   stopped: 'stopped',
   state_failed: 'failed',
   tools: 'Tools',
-  tools_on: '{n} are on',
+  tools_on: 'On: {n}',
   reached_find_tools: 'through find_tools',
   reached_after_run: 'after each run',
   source_ok: 'ok',
