@@ -3,7 +3,7 @@
 import { defineConfig, type OxlintOverride } from 'oxlint';
 
 /** domain ← ports ← MIDDLE ← lane, http ← the files in src/. Siblings don't import each other. */
-const BASE = ['domain', 'ports', 'net'];
+const BASE = ['domain', 'ports', 'net', 'time'];
 const CHANNELS = ['web', 'webhook', 'feishu', 'wechat', 'weixin'];
 const MIDDLE = [
   'inbox',
@@ -60,7 +60,8 @@ const middle = (folder: string, sdks: string[] = [], more: string[] = []): Place
 const PLACES: Place[] = [
   { files: 'src/domain/**', may: ['domain'] },
   { files: 'src/ports/**', may: ['domain', 'ports'] },
-  { files: 'src/net/**', may: ['domain', 'net'], sdks: ['ipaddr\\.js'] },
+  { files: 'src/net/**', may: ['domain', 'net', 'time'], sdks: ['ipaddr\\.js'] },
+  { files: 'src/time/**', may: ['time'] },
   middle('src/inbox'),
   middle('src/agent', ['jsonrepair', 'ajv']),
   middle('src/models'),

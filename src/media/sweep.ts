@@ -4,14 +4,11 @@ import { randomUUID } from 'node:crypto';
 import { opendir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../ports/log.ts';
+import { createPasses, type Passes } from '../time/passes.ts';
 
-export interface MediaSweep {
+export interface MediaSweep extends Passes {
   /** One pass; resolves with the number of files removed. */
-  once(): Promise<number>;
-  /** Starts the periodic passes, the first one at once. */
-  start(): void;
-  /** Idempotent; waits for a pass that is under way. */
-  stop(): Promise<void>;
+  once(signal?: AbortSignal): Promise<number>;
 }
 
 export interface MediaSweepOptions {
@@ -34,17 +31,14 @@ const LEFT_OVER_MS = 86_400_000;
 
 export function createMediaSweep(options: MediaSweepOptions): MediaSweep {
   const { folder, ttlMs, now, log, intervalMs = 3_600_000 } = options;
-  let timer: NodeJS.Timeout | undefined;
-  let pass: Promise<void> | undefined;
-  let stopped = false;
 
-  async function once(): Promise<number> {
+  async function once(signal?: AbortSignal): Promise<number> {
     let removed = 0;
     let wanted: Set<string> | undefined;
     for await (const shard of entriesOf(folder)) {
       if (!SHARD.test(shard)) continue;
       for await (const name of entriesOf(join(folder, shard))) {
-        if (stopped) return removed;
+        if (signal?.aborted) return removed;
         const place = join(folder, shard, name);
         if (LEFT_OVER.test(name)) {
           if (await isOlder(place, LEFT_OVER_MS)) await rm(place, { force: true });
@@ -79,27 +73,16 @@ export function createMediaSweep(options: MediaSweepOptions): MediaSweep {
     return true;
   }
 
-  function run(): void {
-    pass = once()
-      .then((removed) => {
-        if (removed > 0) log.info({ removed }, 'expired files of messages were removed');
-      })
-      .catch((error: unknown) => log.warn({ error }, 'expired files could not be removed; it is tried again'))
-      .finally(() => {
-        // Jitter, so that many processes don't sweep together.
-        if (!stopped) timer = setTimeout(run, intervalMs * (0.75 + Math.random() / 2));
-      });
-  }
-
-  return {
-    once,
-    start: run,
-    async stop() {
-      stopped = true;
-      clearTimeout(timer);
-      await pass;
+  const passes = createPasses({
+    async pass(signal) {
+      const removed = await once(signal);
+      if (removed > 0) log.info({ removed }, 'expired files of messages were removed');
     },
-  };
+    failed: (error) => log.warn({ error }, 'expired files could not be removed; it is tried again'),
+    intervalMs,
+  });
+
+  return { once, ...passes };
 }
 
 /** False: it isn't there any more. */

@@ -7,7 +7,7 @@ import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage 
 import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { orAbort } from './or-abort.ts';
+import { orAbort } from '../time/or-abort.ts';
 
 /** `message` says why, without the URL: it may hold a secret. */
 export class UrlRefused extends Error {

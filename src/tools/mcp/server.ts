@@ -2,7 +2,7 @@
 // their calls say what is wrong.
 import type { Tool as McpTool } from '@modelcontextprotocol/sdk/types.js';
 import type { McpServerSettings } from '../../../config/schema.ts';
-import { orAbort } from '../../net/or-abort.ts';
+import { orAbort } from '../../time/or-abort.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Logger } from '../../ports/log.ts';
 import { fail, type Tool, type ToolContext, type ToolResult } from '../../ports/tool.ts';
