@@ -3,7 +3,7 @@
 import { defineConfig, type OxlintOverride } from 'oxlint';
 
 /** domain ← ports ← MIDDLE ← lane, http ← the files in src/. Siblings don't import each other. */
-const BASE = ['domain', 'ports', 'net', 'time'];
+const BASE = ['domain', 'ports', 'net', 'child', 'time'];
 const CHANNELS = ['web', 'webhook', 'feishu', 'wechat', 'weixin'];
 const MIDDLE = [
   'inbox',
@@ -61,6 +61,7 @@ const PLACES: Place[] = [
   { files: 'src/domain/**', may: ['domain'] },
   { files: 'src/ports/**', may: ['domain', 'ports'] },
   { files: 'src/net/**', may: ['domain', 'net', 'time'], sdks: ['ipaddr\\.js'] },
+  { files: 'src/child/**', may: ['child'] },
   { files: 'src/time/**', may: ['time'] },
   middle('src/inbox'),
   middle('src/agent', ['jsonrepair', 'ajv']),

@@ -1,5 +1,6 @@
 // The child process of a WeChat account: wechaty and its puppet, apart from the server, whose crashes they can't be and whose
 // handlers they can't touch. It ends when the server does, whatever way.
+import { lineToServer } from '../../src/child/server.ts';
 import type { FromChild, Handed, ToChild } from './ipc.ts';
 import type { Bot } from './child/bot.ts';
 
@@ -10,14 +11,14 @@ const waiting = new Map<number, () => void>();
 let serial = 0;
 let bot: Bot | undefined;
 
-// Nobody else's: a puppet that writes to it (some libraries do, to a process manager) could end the server with one message of
-// Node's own kind.
-const send = process.send?.bind(process);
-delete process.send;
+const line = lineToServer((said) => {
+  const message = said as ToChild;
+  handle(message).catch(message.type === 'start' ? fail : report);
+}, end);
 
-function tell(message: FromChild, then: () => void = () => undefined): void {
+function tell(message: FromChild, then?: () => void): void {
   // Once the server is gone, this process is ending as well.
-  send?.(message, undefined, {}, then);
+  line.send(message, then);
 }
 
 const report = (error: unknown): void => tell({ type: 'trouble', reason: reasonOf(error) });
@@ -87,13 +88,9 @@ function reasonOf(error: unknown): string {
 }
 
 process.umask(0o077);
-process.on('disconnect', end);
 // Ctrl-C in a terminal, and what stops a whole group: the server says when it is time.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
 process.on('unhandledRejection', report);
 process.on('uncaughtException', fail);
-process.on('message', (message: ToChild) => {
-  handle(message).catch(message.type === 'start' ? fail : report);
-});
 tell({ type: 'up' });

@@ -1,9 +1,9 @@
 // One life of the child process: started, spoken with, watched, ended. What it has begun ends with it.
-import { fork } from 'node:child_process';
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { startProgram } from '../../src/child/start.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import { readFromChild, type FromChild, type Start, type ToChild } from './ipc.ts';
 
@@ -34,29 +34,31 @@ const PING_MS = 15_000;
 /** An event loop that stands still for so long doesn't come back. */
 const SILENT_MS = 60_000;
 const MAX_LINE = 2_000;
+const MAX_WORDS_BYTES = 4 * 1024 * 1024;
 
 export function startChild({ start, env, on, log, signal }: ChildOptions): Child {
   const cache = getCompileCacheDir();
-  const child = fork(PROGRAM, {
+  const { child, line } = startProgram({
+    program: PROGRAM,
     // Its own group: what the puppet starts can be ended with it, and Ctrl-C at our terminal doesn't reach it.
     detached: GROUPS,
     env: { ...(cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) }), ...env },
-    execArgv: [],
-    serialization: 'advanced',
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    output: 'pipe',
+    // One file a message, and the words around it.
+    maxBytes: start.maxFileBytes + MAX_WORDS_BYTES,
+    onMessage: heard,
+    onEnd(reason) {
+      log.debug({ reason }, 'the line to the child process has ended');
+      // It is ending as well, or of no use any more.
+      if (child.exitCode === null && child.signalCode === null) stopping ??= setTimeout(kill, STOP_MS);
+    },
   });
   const secrets = secretsOf([start.options, env]);
   const hide = (text: string) => secrets.reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
-  let heard = performance.now();
+  let heardAt = performance.now();
   let stopping: NodeJS.Timeout | undefined;
 
-  function tell(message: ToChild): boolean {
-    if (!child.connected) return false;
-    child.send(message, (error) => {
-      if (error) log.debug({ error }, 'the child process is gone');
-    });
-    return true;
-  }
+  const tell = (message: ToChild): boolean => line.send(message);
 
   function kill(): void {
     try {
@@ -74,21 +76,22 @@ export function startChild({ start, env, on, log, signal }: ChildOptions): Child
     if (!tell({ type: 'stop' })) kill();
   }
 
-  child.on('message', (raw) => {
-    heard = performance.now();
+  function heard(raw: unknown): void {
+    heardAt = performance.now();
     const message = readFromChild(raw);
     if (!message) log.warn({}, 'the child process said something of an unknown shape; it is dropped');
     else if (message.type === 'up') tell(start);
     else on('reason' in message ? { ...message, reason: hide(message.reason) } : message);
-  });
+  }
+
   for (const stream of [child.stdout, child.stderr]) {
     if (!stream) continue;
     const output = createInterface({ input: stream });
-    output.on('line', (line) => log.debug({ line: hide(line).slice(0, MAX_LINE) }, 'the puppet prints'));
+    output.on('line', (text) => log.debug({ line: hide(text).slice(0, MAX_LINE) }, 'the puppet prints'));
     output.on('error', (error) => log.debug({ error }, 'what the puppet prints can no longer be read'));
   }
   const ping = setInterval(() => {
-    if (performance.now() - heard < SILENT_MS) tell({ type: 'ping' });
+    if (performance.now() - heardAt < SILENT_MS) tell({ type: 'ping' });
     else kill();
   }, PING_MS);
   signal.addEventListener('abort', stop, { once: true });

@@ -1,10 +1,12 @@
 // A process of its own that imports tool files, one after the other, and says how each went. trial.ts starts and ends it.
+import { lineToServer } from '../child/server.ts';
 import type { TrialMessage } from './trial.ts';
 
-process.once('message', (urls: string[]) => {
-  tryAll(urls).catch(() => process.exit(1));
-});
-process.send?.('ready' satisfies TrialMessage);
+const line = lineToServer(
+  (urls) => void tryAll(urls as string[]).catch(() => process.exit(1)),
+  () => process.exit(1),
+);
+line.send('ready' satisfies TrialMessage);
 
 async function tryAll(urls: readonly string[]): Promise<void> {
   for (const url of urls) {
@@ -18,4 +20,4 @@ async function tryAll(urls: readonly string[]): Promise<void> {
 
 /** Resolves when it is on its way: the next file may end the process. */
 const tell = (answer: TrialMessage): Promise<void> =>
-  new Promise((resolve) => process.send?.(answer, () => resolve()));
+  new Promise((resolve) => void line.send(answer, resolve));

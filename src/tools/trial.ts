@@ -1,8 +1,7 @@
 // Tool files are imported by a process of its own before the server imports them: one that ends the process, hangs, or
 // takes all memory is named and left out, instead of taking the server with it.
-import { fork } from 'node:child_process';
-import { on } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { startProgram } from '../child/start.ts';
 
 interface TrialAnswer {
   url: string;
@@ -11,6 +10,9 @@ interface TrialAnswer {
 
 /** What the process says: that it is there, then one answer a file. */
 export type TrialMessage = 'ready' | TrialAnswer;
+
+const MAX_ANSWER_BYTES = 1024 * 1024;
+const MAX_REASON = 2_000;
 
 const PROGRAM = fileURLToPath(new URL('trial-process.ts', import.meta.url));
 
@@ -33,34 +35,35 @@ async function attempt(
   urls: readonly string[],
   limitMs: number,
 ): Promise<{ answers: TrialAnswer[]; end: string }> {
-  const child = fork(PROGRAM, { execArgv: [], stdio: ['ignore', 'ignore', 'ignore', 'ipc'] });
   const answers: TrialAnswer[] = [];
-  let end = '';
-  const stop = new AbortController();
-  const stopWith = (reason: string) => {
-    end ||= reason;
-    stop.abort();
-  };
-  child.once('error', (error) => stopWith(`it can't be tried: ${error.message}`));
-  child.once('exit', (code, signal) => stopWith(`it ends the process (${signal ?? `exit code ${code}`})`));
-  const late = () => stopWith(`it did not load within ${limitMs / 1000} seconds`);
+  const { promise, resolve } = Promise.withResolvers<string>();
   let timer: NodeJS.Timeout | undefined;
-  child.send([...urls], (error) => {
-    if (error) stopWith(`it can't be tried: ${error.message}`);
-  });
-  try {
-    for await (const [message] of on(child, 'message', { signal: stop.signal })) {
-      const answer = message as TrialMessage;
-      if (answer !== 'ready') answers.push(answer);
-      if (answers.length === urls.length) break;
+  const { child, line } = startProgram({
+    program: PROGRAM,
+    output: 'ignore',
+    maxBytes: MAX_ANSWER_BYTES,
+    onMessage(raw) {
+      const answer = readAnswer(raw, urls[answers.length]);
+      if (answer) answers.push(answer);
+      if (answers.length === urls.length) resolve('');
       clearTimeout(timer);
-      timer = setTimeout(late, limitMs);
-    }
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-  } finally {
-    clearTimeout(timer);
-    child.kill('SIGKILL');
-  }
+      timer = setTimeout(() => resolve(`it did not load within ${limitMs / 1000} seconds`), limitMs);
+    },
+    // What ends the process is told by `exit`; one that goes on is ended, and looks like one that hangs.
+    onEnd: () => (timer ??= setTimeout(() => resolve('it breaks off the trial'), limitMs)),
+  });
+  child.once('error', (error) => resolve(`it can't be tried: ${error.message}`));
+  child.once('exit', (code, signal) => resolve(`it ends the process (${signal ?? `exit code ${code}`})`));
+  line.send(urls);
+  const end = await promise;
+  clearTimeout(timer);
+  child.kill('SIGKILL');
   return { answers, end };
+}
+
+/** Undefined: it is only ready, or these are not the trial's own words: a file's code runs there, too. */
+function readAnswer(raw: unknown, url: string | undefined): TrialAnswer | undefined {
+  const { url: said, error } = Object(raw) as Record<string, unknown>;
+  if (said !== url || url === undefined) return undefined;
+  return { url, ...(typeof error === 'string' ? { error: error.slice(0, MAX_REASON) } : {}) };
 }

@@ -1,5 +1,6 @@
 // A puppet for tests, loaded by the child process of the WeChat channel like any other: the unmodified mock puppet, told over a
 // socket what happens on the platform (test/fakes/wechat-platform.ts), and telling what was sent.
+import { writeSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { PuppetMock } from 'wechaty-puppet-mock';
@@ -22,7 +23,7 @@ export type Happening =
   /** What was told as sent has been noted. */
   | { do: 'noted' }
   /** What puppets do to their process. */
-  | { do: 'throw' | 'reject' | 'emit' | 'exit' | 'spawn' }
+  | { do: 'throw' | 'reject' | 'emit' | 'exit' | 'spawn' | 'garble' }
   /** What the next attempts to send meet. */
   | { do: 'sending'; how: 'fine' | 'fail' | 'hang' };
 
@@ -160,7 +161,7 @@ export default class WechatTestPuppet extends PuppetMock {
     }
   }
 
-  #misbehave(how: 'throw' | 'reject' | 'emit' | 'exit' | 'spawn'): void {
+  #misbehave(how: 'throw' | 'reject' | 'emit' | 'exit' | 'spawn' | 'garble'): void {
     switch (how) {
       case 'throw':
         throw new Error('thrown in a handler');
@@ -172,6 +173,10 @@ export default class WechatTestPuppet extends PuppetMock {
         return;
       case 'exit':
         return process.exit(3);
+      case 'garble':
+        // The line to the server, which is not its own.
+        writeSync(3, 'garbage\n{"cmd":"NODE_HANDLE_ACK"}\n');
+        return;
       case 'spawn':
         void import('node:child_process').then(({ spawn }) => {
           const helper = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1e6)'], { stdio: 'ignore' });

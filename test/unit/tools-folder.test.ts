@@ -120,6 +120,27 @@ describe('a folder of tools', () => {
     expect(source.health()).toEqual([{ name: 'folder', state: 'ok' }]);
   });
 
+  it('outlives files that speak to the server as if they were Node, or the trial itself', async () => {
+    // In the trial only: the process of the tests has a parent as well.
+    const inTrial = (act: string) => `if (process.argv[1].includes('trial')) { ${act} }\n${GOOD}`;
+    const everyLine = (act: string) => `const fs = await import('node:fs');
+      for (let fd = 3; fd < 40; fd += 1) try { if (fs.fstatSync(fd).isSocket()) ${act} } catch {}`;
+    const odd: [string, string][] = [
+      ['a-handle.ts', inTrial(`process.send?.({ cmd: 'NODE_HANDLE_ACK' });`)],
+      ['b-ready.ts', inTrial(`process.send?.('ready'); process.send?.({ url: 'x' });`)],
+    ];
+    const garbage = JSON.stringify(`garbage\n{"cmd":"NODE_HANDLE_ACK"}\n\u0000${'\u00ff'.repeat(20)}`);
+    const bad: [string, string][] = [
+      ['c-garbage.ts', inTrial(everyLine(`fs.writeSync(fd, ${garbage});`))],
+      ['d-closes.ts', inTrial(everyLine('fs.closeSync(fd);'))],
+    ];
+    for (const [file, text] of [...odd, ...bad]) await writeFile(join(folder, file), text);
+    await writeFile(join(folder, 'z.ts'), GOOD);
+    const { source, tools } = await loaded(1_000);
+    expect(tools()).toEqual(['a-handle', 'b-ready', 'z']);
+    expect([...source.problems().keys()].toSorted()).toEqual(bad.map(([file]) => file));
+  });
+
   it('is read again: changed, added and removed files; what did not change stays the same object', async () => {
     const file = join(folder, 'greet.ts');
     await writeFile(file, GOOD);

@@ -355,6 +355,14 @@ describe('when the puppet misbehaves', () => {
     expect((await say({ from: ADA.id, text: 'back?' })).text).toBe('back?');
     expect(channel.status()).toMatchObject({ state: 'connected' });
   }, 45_000);
+
+  test('one that writes into the line to the server: it is ended, and started anew', async () => {
+    platform.happen({ do: 'garble' });
+    await platform.up(3);
+    platform.login();
+    expect((await say({ from: ADA.id, text: 'back again?' })).text).toBe('back again?');
+    expect(lines.map(({ fields }) => fields['reason'])).toContain('it said too much at once');
+  }, 45_000);
 });
 
 /** Looked at in each turn of the event loop. */

@@ -47,12 +47,19 @@ export class StdioTransport implements Transport {
       windowsHide: true,
       ...(cwd === undefined ? {} : { cwd }),
     });
+    const spawned = once(child, 'spawn');
+    const { stdin, stdout, stderr } = child as Partial<typeof child>;
+    if (!stdin || !stdout || !stderr) {
+      // Without a free descriptor there are no streams: the error is about to come.
+      await spawned;
+      return;
+    }
     this.#child = child;
     const report = (error: Error) => this.onerror?.(error);
-    child.stdin.on('error', report);
-    child.stdout.on('error', report);
-    child.stdout.on('data', (chunk: Buffer) => this.#read(chunk));
-    createInterface({ input: child.stderr }).on('line', onStderr);
+    stdin.on('error', report);
+    stdout.on('error', report);
+    stdout.on('data', (chunk: Buffer) => this.#read(chunk));
+    createInterface({ input: stderr }).on('line', onStderr).on('error', report);
     // `exit` and not `close`: a grandchild may hold the pipes open for ever.
     this.#closed = new Promise((resolve) => {
       child.once('exit', (code) => resolve((this.#exitCode = code)));
@@ -62,7 +69,7 @@ export class StdioTransport implements Transport {
       this.#child = undefined;
       this.onclose?.();
     });
-    await once(child, 'spawn');
+    await spawned;
     child.on('error', report);
   }
 

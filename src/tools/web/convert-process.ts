@@ -1,19 +1,25 @@
 // A process of its own for what strangers' files do to parsers: HTML → Markdown, PDF → text. convert.ts starts it, gives it
 // one input, and kills it.
+import { lineToServer } from '../../child/server.ts';
 import type { Conversion, ConversionAnswer, Converted } from './convert.ts';
 
 const MAX_PDF_PAGES = 300;
 
-process.once('message', (input: Conversion) => {
+const line = lineToServer((message) => {
+  const input = message as Conversion;
   const conversion = input.kind === 'html' ? fromHtml(input.text, input.base) : fromPdf(input.body);
   conversion.then(
     (converted) => answer({ converted }),
     (error: unknown) => answer({ error: error instanceof Error ? error.message : String(error) }),
   );
-});
+}, end);
 
 function answer(message: ConversionAnswer): void {
-  process.send?.(message, () => process.exit(0));
+  line.send(message, end);
+}
+
+function end(): never {
+  process.exit(0);
 }
 
 async function fromHtml(html: string, base: string): Promise<Converted> {
@@ -92,7 +98,8 @@ function absolute(href: string | null, base: string): string | undefined {
 
 async function fromPdf(body: Uint8Array): Promise<Converted> {
   const { getDocumentProxy, getMeta } = await import('unpdf');
-  const pdf = await getDocumentProxy(body, { verbosity: 0 });
+  // No Buffer, which it refuses.
+  const pdf = await getDocumentProxy(new Uint8Array(body), { verbosity: 0 });
   const pages: string[] = [];
   for (let n = 1; n <= Math.min(pdf.numPages, MAX_PDF_PAGES); n++) {
     const { items } = await (await pdf.getPage(n)).getTextContent();

@@ -92,7 +92,7 @@ export function createWebFetchTool({ settings, guard }: WebFetchOptions): Tool {
     const kind = kindOf(contentType, body);
     if (kind === 'pdf') {
       if (cut) return `The PDF is larger than ${settings.max_bytes} bytes.`;
-      return convert({ kind, body: new Uint8Array(body) }, signal);
+      return convert({ kind, body }, signal);
     }
     if (kind === 'other')
       return `It is not text but ${contentType || 'of unknown type'}, ${body.length} bytes.`;
