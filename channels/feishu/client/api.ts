@@ -1,11 +1,22 @@
-// What the bot does on the platform, in our words: each method is one call of the open API, made through the vendor's
-// client. Methods reject with FeishuError; a token that turned bad is replaced and the call made once more.
-import * as lark from '@larksuiteoapi/node-sdk';
+// What the bot does on the platform, in our words: each method is one call of the open API (caller.ts). They reject with
+// FeishuError.
 import { z } from 'zod';
-import type { FeishuSettings } from '../../../config/schema.ts';
-import type { Logger } from '../../../src/ports/log.ts';
-import { FeishuError } from './codes.ts';
-import { createHttp, type Http, type HttpRequest } from './http.ts';
+import {
+  appSchema,
+  botSchema,
+  cardSchema,
+  fileSchema,
+  imageSchema,
+  itemsSchema,
+  PUBLISHED,
+  reactionSchema,
+  reactionsSchema,
+  scopesSchema,
+  sentSchema,
+  userSchema,
+  versionsSchema,
+} from './answers.ts';
+import { createCaller, type CallerOptions } from './caller.ts';
 
 /** Content of a message as the platform takes it: a type, and JSON in a string. */
 export interface Content {
@@ -68,122 +79,12 @@ export interface FetchedMessage {
   mentions: { key: string; name: string; id: string }[];
 }
 
-export interface ApiOptions {
-  settings: FeishuSettings;
-  log: Logger;
-  signal: AbortSignal;
-  now: () => number;
-  timeoutMs?: number;
-}
-
-const TIMEOUT_MS = 8_000;
 const OGG = Buffer.from('OggS');
 const MODES = ['websocket', 'webhook'] as const;
 
-const sentSchema = z.object({
-  data: z.object({ message_id: z.string(), msg_type: z.string().optional() }),
-});
-const botSchema = z.object({ bot: z.object({ open_id: z.string(), app_name: z.string().default('') }) });
-const scopesSchema = z.object({
-  data: z.object({ scopes: z.array(z.object({ scope_name: z.string(), grant_status: z.number() })) }),
-});
-const appSchema = z.object({
-  data: z.object({
-    app: z.object({
-      event: z
-        .object({ subscription_type: z.string().nullish(), subscribed_events: z.array(z.string()).nullish() })
-        .nullish(),
-    }),
-  }),
-});
-const versionsSchema = z.object({
-  data: z.object({
-    items: z
-      .array(
-        z.object({
-          status: z.number().optional(),
-          event_infos: z.array(z.object({ event_type: z.string().nullish() })).nullish(),
-        }),
-      )
-      .default([]),
-  }),
-});
-/** Of a version: approved, so that it is or was in use. */
-const PUBLISHED = 1;
-const itemsSchema = z.object({
-  data: z.object({
-    items: z.array(
-      z.object({
-        msg_type: z.string().default('text'),
-        deleted: z.boolean().optional(),
-        body: z.object({ content: z.string() }).optional(),
-        sender: z.object({ id: z.string(), sender_type: z.string().default('user') }).optional(),
-        mentions: z.array(z.object({ key: z.string(), name: z.string(), id: z.string() })).default([]),
-      }),
-    ),
-  }),
-});
-const userSchema = z.object({ data: z.object({ user: z.object({ name: z.string().optional() }) }) });
-const reactionSchema = z.object({ data: z.object({ reaction_id: z.string() }) });
-const reactionsSchema = z.object({
-  data: z.object({
-    items: z
-      .array(
-        z.object({
-          reaction_id: z.string(),
-          operator: z.object({ operator_id: z.string(), operator_type: z.string() }),
-        }),
-      )
-      .default([]),
-  }),
-});
-const cardSchema = z.object({ data: z.object({ card_id: z.string() }) });
-const imageSchema = z.object({ data: z.object({ image_key: z.string() }) });
-const fileSchema = z.object({ data: z.object({ file_key: z.string() }) });
-
-export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }: ApiOptions): FeishuApi {
-  const http = createHttp({ timeoutMs, signal, now });
-  const cache = createTokenCache(now);
-  const client = new lark.Client({
-    appId: settings.app_id,
-    appSecret: settings.app_secret,
-    domain: domainOf(settings.domain),
-    cache,
-    logger: sdkLogger(log),
-    loggerLevel: lark.LoggerLevel.warn,
-    httpInstance: httpInstance(http),
-  });
-
-  async function once<T>(schema: z.ZodType<T>, request: HttpRequest & { url: string; method: string }) {
-    const answer: unknown = await client.request(request as Parameters<typeof client.request>[0]);
-    const parsed = schema.safeParse(answer);
-    if (!parsed.success)
-      throw new FeishuError('the platform answered in an unknown shape', { httpStatus: 502 });
-    return parsed.data;
-  }
-
-  async function call<T>(
-    schema: z.ZodType<T>,
-    method: string,
-    path: string,
-    { params, data }: Pick<HttpRequest, 'params' | 'data'> = {},
-  ): Promise<T> {
-    return withToken(() => once(schema, { method, url: `/open-apis${path}`, params, data }));
-  }
-
-  /** A token that turned bad is replaced and the call made once more. */
-  async function withToken<T>(work: () => Promise<T>): Promise<T> {
-    const generation = cache.generation();
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof FeishuError) || error.kind !== 'token') throw error;
-      // Of many calls that fail at once, the first one forgets the token; the new one is left alone.
-      if (cache.generation() === generation) cache.clear();
-      return work();
-    }
-  }
-
+export function createApi(options: CallerOptions): FeishuApi {
+  const { settings } = options;
+  const { call, upload, download } = createCaller(options);
   const nothing = z.unknown();
   const path = encodeURIComponent;
 
@@ -294,14 +195,8 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
       await call(nothing, 'PUT', `/cardkit/v1/cards/${path(card)}`, { data });
     },
     async resource(message, key, type, maxBytes) {
-      const url = new URL(
-        `/open-apis/im/v1/messages/${path(message)}/resources/${path(key)}`,
-        domainOf(settings.domain),
-      );
-      // Not through client.request, which keeps no limit.
-      const found = await withToken(async () =>
-        http.bytes({ url: url.href, headers: await authorization(), params: { type } }, maxBytes),
-      );
+      const place = `/im/v1/messages/${path(message)}/resources/${path(key)}`;
+      const found = await download(place, { type }, maxBytes);
       // Voice messages come as bytes of no named kind.
       return found.bytes.subarray(0, OGG.length).equals(OGG) ? { ...found, mediaType: 'audio/ogg' } : found;
     },
@@ -319,80 +214,4 @@ export function createApi({ settings, log, signal, now, timeoutMs = TIMEOUT_MS }
       return (await upload(fileSchema, '/im/v1/files', data)).data.file_key;
     },
   };
-
-  async function upload<T>(schema: z.ZodType<T>, apiPath: string, data: FormData): Promise<T> {
-    const url = new URL(`/open-apis${apiPath}`, domainOf(settings.domain)).href;
-    // Not through client.request: it spreads its data, which empties a form.
-    return withToken(async () =>
-      schema.parse(await http.json({ method: 'POST', url, headers: await authorization(), data })),
-    );
-  }
-
-  async function authorization(): Promise<{ Authorization: string }> {
-    const token: unknown = await client.tokenManager.getTenantAccessToken();
-    return { Authorization: `Bearer ${String(token)}` };
-  }
 }
-
-export const domainOf = (domain: string): string =>
-  domain === 'feishu' ? 'https://open.feishu.cn' : domain === 'lark' ? 'https://open.larksuite.com' : domain;
-
-/** The part of the vendor's HTTP interface that its client uses. */
-export function httpInstance(http: Pick<Http, 'json'>): lark.HttpInstance {
-  const send = (request: HttpRequest) => http.json(request);
-  const bare = (method: string) => (url: string, options?: HttpRequest) => send({ ...options, url, method });
-  const full = (method: string) => (url: string, data?: unknown, options?: HttpRequest) =>
-    send({ ...options, url, data, method });
-  return {
-    request: send,
-    get: bare('GET'),
-    delete: bare('DELETE'),
-    head: bare('HEAD'),
-    options: bare('OPTIONS'),
-    post: full('POST'),
-    put: full('PUT'),
-    patch: full('PATCH'),
-  } as lark.HttpInstance;
-}
-
-/** One app's tokens. The vendor's default is shared by all apps of the process. */
-function createTokenCache(now: () => number): lark.Cache & { clear(): void; generation(): number } {
-  const values = new Map<unknown, { value: unknown; until: number }>();
-  let generation = 0;
-  return {
-    generation: () => generation,
-    async get(key) {
-      const found = values.get(key);
-      return found && found.until > now() ? found.value : undefined;
-    },
-    async set(key, value, until = Infinity) {
-      values.set(key, { value, until });
-      return true;
-    },
-    clear() {
-      generation++;
-      values.clear();
-    },
-  };
-}
-
-/** Only what is known to be harmless is logged: the vendor's client hands over whole errors, with the app's secret in them. */
-export function sdkLogger(log: Logger): lark.Logger {
-  const say = (level: 'debug' | 'warn') => (message: unknown) => {
-    const parts = (Array.isArray(message) ? message : [message]) as unknown[];
-    const text = parts
-      .map((part) =>
-        part instanceof FeishuError ? part.message : typeof part === 'string' ? safe(part) : '',
-      )
-      .filter((part) => part !== '')
-      .join(' ')
-      .slice(0, 300);
-    if (text !== '') log[level]({}, `feishu client: ${text}`);
-  };
-  // Errors reach their callers, who know how bad they are.
-  return { error: say('debug'), warn: say('warn'), info: () => {}, debug: () => {}, trace: () => {} };
-}
-
-/** Connection URLs carry tickets; event payloads are people's messages. */
-const safe = (text: string): string =>
-  text.replaceAll(/\b(?:wss?|https?):\/\/\S+/g, '[address]').replace(/data: [^]*/, '[data]');

@@ -3,9 +3,9 @@
 import * as lark from '@larksuiteoapi/node-sdk';
 import type { FeishuSettings } from '../../../config/schema.ts';
 import type { Logger } from '../../../src/ports/log.ts';
-import { domainOf, httpInstance, sdkLogger } from './api.ts';
 import { FeishuError } from './codes.ts';
 import { createHttp } from './http.ts';
+import { domainOf, httpInstance, sdkLogger } from './sdk.ts';
 
 export interface ConnectionOptions {
   settings: FeishuSettings;
