@@ -6,6 +6,7 @@
 // HOLD: if set, a run whose chat is called <one of HOLDS>-… waits there for ever, so that many can be killed in one process.
 // COUNTER: a file that the tools append one line to for each execution.
 // RECORD: a file that gets one line for each execution, start of a tool, journaled result, wait, commit, append and claim, with the epoch.
+// CURED: a file; once it is there, the tool that no attempt survives is harmless.
 // MUTANT: a promise that is broken on purpose, to show that it is noticed (see mutated()).
 //
 // Over the IPC channel, if there is one: { arm: { point, nth, action: 'kill' | 'stop' } }, { clockMs } shifts Date.now().
@@ -20,7 +21,15 @@ import { systemClock } from '../../src/system-clock.ts';
 import { builtInTools } from '../../src/tools/index.ts';
 import type { FaultOrder, FaultPoint, HOLDS } from './fault-points.ts';
 
-const { FAULT_POINT = '', FAULT_ONCE = '', HOLD = '', COUNTER = '', RECORD = '', MUTANT = '' } = process.env;
+const {
+  FAULT_POINT = '',
+  FAULT_ONCE = '',
+  HOLD = '',
+  COUNTER = '',
+  RECORD = '',
+  MUTANT = '',
+  CURED = '',
+} = process.env;
 
 let armed: { point: FaultPoint; nth: number; action: 'kill' | 'stop' } | undefined;
 
@@ -85,8 +94,8 @@ const crashTool: Tool = {
   parameters: { type: 'object', properties: {} },
   idempotent: true,
   async execute() {
-    process.kill(process.pid, 'SIGKILL');
-    return success('not reached');
+    if (!existsSync(CURED)) process.kill(process.pid, 'SIGKILL');
+    return success('survived');
   },
 };
 
