@@ -9,7 +9,8 @@
 // CURED: a file; once it is there, the tool that no attempt survives is harmless.
 // MUTANT: a promise that is broken on purpose, to show that it is noticed (see mutated()).
 //
-// Over the IPC channel, if there is one: { arm: { point, nth, action: 'kill' | 'stop' } }, { clockMs } shifts Date.now().
+// Over the IPC channel, if there is one: { arm: { point, nth, action: 'kill' | 'stop' } }, answered { armed: point };
+// { clockMs } shifts Date.now().
 import { appendFileSync, existsSync, writeFileSync, writeSync } from 'node:fs';
 import { serve } from '../../src/serve.ts';
 import type { ConversationStore, Lease } from '../../src/ports/store.ts';
@@ -51,8 +52,12 @@ let shiftMs = 0;
 Date.now = () => realNow() + shiftMs;
 
 process.on('message', (order: FaultOrder) => {
-  if ('clockMs' in order) shiftMs = order.clockMs;
-  else armed = { ...order.arm };
+  if ('clockMs' in order) {
+    shiftMs = order.clockMs;
+    return;
+  }
+  armed = { ...order.arm };
+  process.send?.({ armed: order.arm.point });
 });
 // The test that started it is gone.
 process.on('disconnect', () => process.exit(1));

@@ -57,6 +57,8 @@ export interface ModelServer {
   request(n: number): Promise<RecordedRequest>;
   /** Answers not taken yet. */
   queued(): number;
+  /** For the next test on the same server: what is asked from now on, with nothing enqueued and the first script. */
+  renewed(): ModelServer;
   /** Told of every new connection, by the client's port. */
   onConnection(listener: (port: number) => void): void;
   close(): Promise<void>;
@@ -117,18 +119,26 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   if (address === null || typeof address === 'string') throw new TypeError('not a TCP port');
   const url = `http://127.0.0.1:${address.port}`;
 
-  return {
+  /** What is asked from the n-th request on. */
+  const since = (from: number): ModelServer => ({
     url,
     openaiUrl: `${url}/v1`,
-    requests,
+    get requests() {
+      return from === 0 ? requests : requests.slice(from);
+    },
     enqueue: (...replies) => void queue.push(...replies),
     setScript: (next) => void (script = next),
     request: async (n) =>
-      requests[n] ??
+      requests[from + n] ??
       new Promise((resolve) => {
-        waiting.set(n, [...(waiting.get(n) ?? []), resolve]);
+        waiting.set(from + n, [...(waiting.get(from + n) ?? []), resolve]);
       }),
     queued: () => queue.length,
+    renewed() {
+      queue.length = 0;
+      script = options.script;
+      return since(requests.length);
+    },
     onConnection: (listener) => void server.on('connection', (socket) => listener(socket.remotePort ?? 0)),
     close: async () => {
       if (!server.listening) return;
@@ -136,7 +146,8 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
       server.closeAllConnections();
       await once(server, 'close');
     },
-  };
+  });
+  return since(0);
 }
 
 function vendorOf(request: IncomingMessage): Vendor | undefined {

@@ -32,8 +32,8 @@ export interface ServerProcess {
   /** Log lines so far. */
   lines: string[];
   child: ChildProcess;
-  /** Resolves with the first log line, past or future, that matches. */
-  line(pattern: RegExp): Promise<string>;
+  /** Resolves with the first log line that matches, past or future; of the past, those from this index of `lines`. */
+  line(pattern: RegExp, from?: number): Promise<string>;
   /** Sends a signal and resolves when the process has ended, with its exit code (null after a signal). */
   kill(signal: NodeJS.Signals): Promise<number | null>;
   /** Resolves when the process has ended by itself. */
@@ -90,8 +90,8 @@ export async function startServer(options: ServerProcessOptions = {}): Promise<S
     return code ?? null;
   });
 
-  const line = (pattern: RegExp): Promise<string> => {
-    const past = lines.find((printed) => pattern.test(printed));
+  const line = (pattern: RegExp, from = 0): Promise<string> => {
+    const past = lines.slice(from).find((printed) => pattern.test(printed));
     if (past !== undefined) return Promise.resolve(past);
     return new Promise((resolve, reject) => waiting.add({ pattern, resolve, reject }));
   };
