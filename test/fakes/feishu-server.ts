@@ -15,6 +15,12 @@ export const OTHER_APP = {
   secret: 'another-app-secret',
   botOpenId: 'ou_other_bot',
 };
+/** And a third. */
+export const THIRD_APP = {
+  id: 'cli_0f0f0f0f0f0f0f0f',
+  secret: 'yet-another-app-secret',
+  botOpenId: 'ou_third_bot',
+};
 
 type Json = Record<string, unknown>;
 
@@ -106,6 +112,8 @@ export interface FeishuServer {
   fail(method: string, path: RegExp, failure: Failure): void;
   /** No more failures. */
   heal(): void;
+  /** For the next test on the same platform: nothing was sent yet, and nothing fails. Whoever is connected stays so. */
+  clear(): void;
   /** Requests that match wait until the function it returns is called. */
   hold(method: string, path: RegExp): () => void;
   /** The chat of a message that was pushed. */
@@ -179,7 +187,7 @@ interface App {
   botOpenId: string;
 }
 
-const APPS: App[] = [{ id: APP_ID, secret: APP_SECRET, botOpenId: BOT_OPEN_ID }, OTHER_APP];
+const APPS: App[] = [{ id: APP_ID, secret: APP_SECRET, botOpenId: BOT_OPEN_ID }, OTHER_APP, THIRD_APP];
 
 /** A refusal: code and message, with an HTTP status of the platform's habit. */
 class Refused extends Error {
@@ -536,6 +544,10 @@ export async function startFeishuServer(): Promise<FeishuServer> {
     },
     heal() {
       failures.length = 0;
+    },
+    clear() {
+      for (const list of [calls, messages, uploads, failures]) list.length = 0;
+      for (const map of [cards, reactions, quotes, files]) map.clear();
     },
     hold(method, path) {
       const { promise, resolve } = Promise.withResolvers<void>();
