@@ -1,19 +1,42 @@
 // The server as a process: starts with nothing set, drains on SIGTERM, re-reads its settings, splits into roles.
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { startModelServer } from '../fakes/model-server.ts';
+import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
-import { ADMIN_TOKEN, startServer, withModel } from '../fakes/server.ts';
+import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
 
 const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
 const { track } = useCleanups();
+const PATIENCE = { timeout: 20_000 };
 
 describe('a server with nothing set', () => {
+  const shared = useCleanups(afterAll);
+  let server: ServerProcess;
+  beforeAll(async () => {
+    server = shared.track(await startServer({ config: { channels } }));
+  });
+
+  // First: what it counts is a single message.
+  test('is alive and ready, and shows metrics without users or conversations', async () => {
+    expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+    const client = createWebhookClient(() => server.url);
+    await client.send('hi', { conversation: 'secret-chat', headers: { prefer: 'wait=10' } });
+    // The run counts itself right after its answer is there.
+    await vi.waitFor(async () => {
+      const metrics = await (await fetch(`${server.url}/metrics`)).text();
+      expect(metrics).toMatch(/lanekeeper_messages_total\{account="webhook",result="queued"\} 1\n/);
+      expect(metrics).toMatch(/lanekeeper_runs_total\{account="webhook",result="committed"\} 1\n/);
+      expect(metrics).toMatch(/lanekeeper_turns_total\{model="demo"/);
+      expect(metrics).toMatch(/lanekeeper_queue_depth\{queue="lanes",state="waiting"\} 0/);
+      expect(metrics).not.toContain('secret-chat');
+    }, PATIENCE);
+  });
+
   test('answers with the demo model and calls a tool when asked for the time', async () => {
-    const server = track(await startServer({ config: { channels } }));
     const client = createWebhookClient(() => server.url);
     const hello = await client.send('hello there', { headers: { prefer: 'wait=10' } });
     expect(hello).toMatchObject({ status: 'done', reply: { text: expect.stringMatching(/demo/i) } });
@@ -23,99 +46,85 @@ describe('a server with nothing set', () => {
     const calls = messages.flatMap((message) => message.content.filter((block) => block.type === 'tool_use'));
     expect(calls).toMatchObject([{ name: 'now' }]);
   });
-
-  test('is alive and ready, and shows metrics without users or conversations', async () => {
-    const server = track(await startServer({ config: { channels } }));
-    const client = createWebhookClient(() => server.url);
-    await client.send('hi', { conversation: 'secret-chat', headers: { prefer: 'wait=10' } });
-    expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
-    expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
-    const metrics = await (await fetch(`${server.url}/metrics`)).text();
-    expect(metrics).toMatch(/lanekeeper_messages_total\{account="webhook",result="queued"\} 1/);
-    expect(metrics).toMatch(/lanekeeper_runs_total\{account="webhook",result="committed"\} 1/);
-    expect(metrics).toMatch(/lanekeeper_turns_total\{model="demo"/);
-    expect(metrics).toMatch(/lanekeeper_queue_depth\{queue="lanes",state="waiting"\} 0/);
-    expect(metrics).not.toContain('secret-chat');
-  });
 });
 
 describe.each(['sqlite', 'redis'] as const)('SIGTERM on %s', (backend) => {
-  const redis = async () => (backend === 'redis' ? { redisUrl: track(await startRedis()).url } : {});
-
-  test('lets a run finish, refuses new messages with 503, and ends with 0', async () => {
-    const model = track(await startModelServer());
-    let finish = (): void => undefined;
-    model.enqueue({ text: 'finished', hold: new Promise<void>((resolve) => (finish = resolve)) });
-    const config = withModel(model.openaiUrl, { channels });
-    const server = track(await startServer({ config, ...(await redis()) }));
-    const client = createWebhookClient(() => server.url);
-    const waiting = client.send('slow one', { headers: { prefer: 'wait=20' } });
-    await model.request(0);
-    server.child.kill('SIGTERM');
-    await server.line(/"msg":"draining"/);
-    await vi.waitFor(async () => {
-      const refused = await client.post('too late');
-      expect(refused.status).toBe(503);
-      expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
-      expect(await refused.json()).toMatchObject({ code: 'draining' });
-    });
-    finish();
-    expect(await waiting).toMatchObject({ status: 'done', reply: { text: 'finished' } });
-    expect(await server.ended).toBe(0);
-  });
-
-  test('hands back what does not finish in drain_seconds; the next process answers it', async () => {
+  test('a run that does not finish in drain_seconds is handed back, and answered by the next process; that one, with time enough, lets its run finish, refuses new messages with 503, and ends with 0', async () => {
     const model = track(await startModelServer());
     model.enqueue({ text: 'never', hold: new Promise(() => undefined) });
-    const shared = await redis();
-    const config = withModel(model.openaiUrl, { channels, server: { drain_seconds: 0.2 } });
-    const server = track(await startServer({ config, ...shared }));
-    const client = createWebhookClient(() => server.url);
-    const { id } = await client.send('take your time', { id: 'm1' });
+    const shared = backend === 'redis' ? { redisUrl: track(await startRedis()).url } : {};
+    const config = (drain_seconds: number) =>
+      withModel(model.openaiUrl, { channels, server: { drain_seconds } });
+    const first = track(await startServer({ config: config(0.2), ...shared }));
+    const { id } = await createWebhookClient(() => first.url).send('take your time', { id: 'm1' });
     await model.request(0);
-    expect(await server.kill('SIGTERM')).toBe(0);
+    expect(await first.kill('SIGTERM')).toBe(0);
 
-    const next = track(await startServer({ config, ...shared, dataDir: server.dataDir }));
+    const next = track(await startServer({ config: config(30), ...shared, dataDir: first.dataDir }));
     const startedAt = performance.now();
-    const settled = await createWebhookClient(() => next.url).settled(id);
-    expect(settled).toMatchObject({
+    const client = createWebhookClient(() => next.url);
+    expect(await client.settled(id)).toMatchObject({
       status: 'done',
       reply: { text: expect.stringContaining('take your time') },
     });
     // Handed back, so nobody waits for the lease (30 s) to end.
     expect(performance.now() - startedAt).toBeLessThan(10_000);
+
+    // Time enough.
+    const asked = model.requests.length;
+    let finish = (): void => undefined;
+    model.enqueue({ text: 'finished', hold: new Promise<void>((resolve) => (finish = resolve)) });
+    const waiting = client.send('slow one', { headers: { prefer: 'wait=20' } });
+    await model.request(asked);
+    next.child.kill('SIGTERM');
+    await next.line(/"msg":"draining"/);
+    await vi.waitFor(async () => {
+      const refused = await client.post('too late');
+      expect(refused.status).toBe(503);
+      expect(refused.headers.get('retry-after')).toMatch(/^\d+$/);
+      expect(await refused.json()).toMatchObject({ code: 'draining' });
+    }, PATIENCE);
+    finish();
+    expect(await waiting).toMatchObject({ status: 'done', reply: { text: 'finished' } });
+    expect(await next.ended).toBe(0);
   });
 });
 
 describe('settings', () => {
-  test.each(['SIGHUP', 'a saved file'])(
-    'a changed max_steps is seen by the next run after %s',
-    async (how) => {
-      const model = track(
-        await startModelServer({
-          script: ({ tools }) =>
-            tools.length > 0 ? { calls: [{ name: 'now', arguments: {} }] } : { text: 'limit' },
-        }),
-      );
-      const config = withModel(model.openaiUrl, { channels, agent: { max_steps: 3 } });
-      const server = track(await startServer({ config }));
-      const client = createWebhookClient(() => server.url);
-      await client.send('loop', { headers: { prefer: 'wait=10' } });
-      expect(model.requests).toHaveLength(3 + 1);
+  const shared = useCleanups(afterAll);
+  let server: ServerProcess;
+  let model: ModelServer;
+  const config = (max_steps: number) => withModel(model.openaiUrl, { channels, agent: { max_steps } });
+  beforeAll(async () => {
+    model = shared.track(
+      await startModelServer({
+        script: ({ tools }) =>
+          tools.length > 0 ? { calls: [{ name: 'now', arguments: {} }] } : { text: 'limit' },
+      }),
+    );
+    server = shared.track(await startServer({ config: config(4) }));
+  });
 
-      const file = join(server.dataDir, 'overlay.yaml');
-      const changed = JSON.stringify({ ...config, agent: { max_steps: 1 } });
-      expect(await readFile(file, 'utf8')).not.toBe(changed);
-      await writeFile(file, changed);
-      if (how === 'SIGHUP') server.child.kill('SIGHUP');
-      await server.line(/configuration/i);
-      await vi.waitFor(async () => {
-        const before = model.requests.length;
-        await client.send('loop again', { headers: { prefer: 'wait=10' } });
-        expect(model.requests.length - before).toBe(1 + 1);
-      });
-    },
-  );
+  test.each([
+    { how: 'SIGHUP', steps: 3 },
+    { how: 'a saved file', steps: 1 },
+  ])('a changed max_steps is seen by the next run after $how', async ({ how, steps }) => {
+    const client = createWebhookClient(() => server.url);
+    const asked = async () => {
+      const before = model.requests.length;
+      await client.send('loop', { conversation: how, headers: { prefer: 'wait=20' } });
+      return model.requests.length - before;
+    };
+    expect(await asked()).not.toBe(steps + 1);
+    const file = join(server.dataDir, 'overlay.yaml');
+    const changed = JSON.stringify(config(steps));
+    expect(await readFile(file, 'utf8')).not.toBe(changed);
+    const printed = server.lines.length;
+    await writeFile(file, changed);
+    if (how === 'SIGHUP') server.child.kill('SIGHUP');
+    await server.line(/configuration/i, printed);
+    await vi.waitFor(async () => expect(await asked()).toBe(steps + 1), PATIENCE);
+  });
 });
 
 describe('--role', () => {
@@ -127,10 +136,9 @@ describe('--role', () => {
     const client = createWebhookClient(() => gateway.url);
     const early = await client.send('nobody works yet', { conversation: 'early' });
     expect(early.status).toBe('queued');
-    const workers = [
-      track(await startServer({ ...options, args: ['--role', 'worker'] })),
-      track(await startServer({ ...options, args: ['--role', 'worker'] })),
-    ];
+    const workers = await Promise.all(
+      [1, 2].map(async () => track(await startServer({ ...options, args: ['--role', 'worker'] }))),
+    );
     expect(await client.settled(early.id)).toMatchObject({ status: 'done' });
     const posts = Array.from({ length: 40 }, (_, n) =>
       client.send(`message ${n}`, { conversation: `c${n}`, headers: { prefer: 'wait=20' } }),
@@ -144,7 +152,7 @@ describe('--role', () => {
       );
       expect(counts[0]! + counts[1]!).toBe(41);
       return counts;
-    });
+    }, PATIENCE);
     expect(Math.min(...share)).toBeGreaterThan(0);
     // A worker takes no messages from outside.
     expect((await fetch(`${workers[0]!.url}/healthz`)).status).toBe(200);
