@@ -80,6 +80,8 @@ export interface IlinkServer {
   polls(bot: string): number;
   /** Cursors that polls came with, oldest first. */
   cursors: string[];
+  /** Those of one bot. */
+  cursorsOf(bot: string): string[];
   connections(): number;
   close(): Promise<void>;
 }
@@ -112,6 +114,7 @@ interface Bot {
   taken: number;
   /** The newest that it was given. */
   given: number;
+  cursors: string[];
   /** What it may come for once more. */
   offers: Set<{ seq: number; resolve: (taken: boolean) => void }>;
 }
@@ -123,6 +126,7 @@ const newBot = (id: string, token: string): Bot => ({
   messages: [],
   taken: 0,
   given: 0,
+  cursors: [],
   offers: new Set(),
 });
 
@@ -219,7 +223,7 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
 
   async function updates(bot: Bot, body: Json, response: ServerResponse): Promise<Json> {
     const seq = seqOf(body['get_updates_buf']);
-    cursors.push(String(body['get_updates_buf']));
+    for (const list of [cursors, bot.cursors]) list.push(String(body['get_updates_buf']));
     bot.taken = Math.max(bot.taken, seq);
     for (const offer of bot.offers) {
       if (offer.seq > seq && offer.seq > bot.given) continue;
@@ -477,6 +481,7 @@ export async function startIlinkServer(options: IlinkOptions = {}): Promise<Ilin
     sends,
     typing,
     cursors,
+    cursorsOf: (botId) => botOf(botId).cursors,
     async qr(after = 0) {
       await until(() => qrs.length > after);
       return qrs.at(-1)!;
