@@ -1,6 +1,7 @@
 // Model layer, the wire's guard: the `fetch` given to both SDKs. It sees bytes, so it alone
-// notices a silent connection (pings count as life), an error body in whatever shape, and an answer that is no stream.
+// notices a silent connection (pings count as life), an error body in whatever shape, an answer that is no stream, and half a character.
 import { CallError, failureOfBody } from './errors.ts';
+import { wholeCharacters } from './whole-characters.ts';
 
 export interface TransportOptions {
   /** No byte for this long, before or in the answer, ends the call. */
@@ -35,7 +36,8 @@ export function createTransport({ idleTimeoutMs, wrapJson }: TransportOptions): 
       init.signal?.removeEventListener('abort', abort);
     };
     try {
-      const response = await fetch(url, { ...init, signal: controller.signal });
+      const body = typeof init.body === 'string' ? { body: wholeCharacters(init.body) } : {};
+      const response = await fetch(url, { ...init, ...body, signal: controller.signal });
       const alive = () => timer?.refresh();
       alive();
       const reader = response.body?.getReader();

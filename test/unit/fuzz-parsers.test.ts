@@ -1,5 +1,6 @@
 // More parsers of bytes from outside, whatever comes: streams of models that are cut or garbled on the wire, results of MCP
-// tools, SKILL.md files, and what is posted to Feishu's address. See the table in docs/threat-model.md.
+// tools, SKILL.md files, and what is posted to Feishu's address; and no half character goes out to a model. See the table in
+// docs/threat-model.md.
 import { createCipheriv, createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -10,6 +11,7 @@ import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import * as fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createReceiver } from '../../channels/feishu/webhook.ts';
+import type { Message } from '../../src/domain/messages.ts';
 import { createAnthropicClient } from '../../src/models/anthropic/client.ts';
 import { createOpenAIClient } from '../../src/models/openai/client.ts';
 import { resolveEntry } from '../../src/models/settings.ts';
@@ -17,7 +19,7 @@ import { toolResult } from '../../src/tools/mcp/result.ts';
 import { createSkillsSource } from '../../src/tools/skills.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
-import { collect } from '../fakes/models.ts';
+import { collect, request, userSays } from '../fakes/models.ts';
 
 const { later } = useCleanups();
 
@@ -50,8 +52,10 @@ const garbled = (whole: Buffer) =>
 
 describe('streams of models', () => {
   let bytes: Buffer = Buffer.alloc(0);
-  const server = createServer((request, response) => {
-    request.resume();
+  let asked: Buffer[] = [];
+  const server = createServer((incoming, response) => {
+    asked = [];
+    incoming.on('data', (chunk: Buffer) => asked.push(chunk));
     response.setHeader('content-type', 'text/event-stream');
     // In pieces, so that characters and lines are cut as well.
     const third = Math.ceil(bytes.length / 3);
@@ -177,6 +181,40 @@ describe('streams of models', () => {
       { numRuns: 30 },
     );
     expect([...ends].toSorted()).toEqual(['done', 'failed']);
+  });
+
+  it.each([
+    ['openai', openai],
+    ['anthropic', anthropic],
+  ] as const)('of %s are asked for without half characters, whatever was said', async (vendor, whole) => {
+    const client =
+      vendor === 'openai'
+        ? createOpenAIClient(entry('openai'), { log: silentLog })
+        : createAnthropicClient(entry('anthropic'));
+    bytes = whole;
+    const unit = fc.constantFrom('\ud83d', '\ude00', '😀', '\\', '\\ud83d', '"', 'a', '\n');
+    const words = fc.array(unit, { minLength: 1, maxLength: 8 }).map((units) => `x${units.join('')}x`);
+    const call = async (system: string, said: string, result: string) => {
+      const block = { type: 'tool_use' as const, id: 't', name: 'now', input: { [said]: result } };
+      const messages: Message[] = [
+        userSays(said),
+        { role: 'assistant', content: [block] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: result }] },
+      ];
+      await collect(client, request({ system, messages }));
+      const strings: string[] = [];
+      const keep = (key: string, value: unknown): unknown => {
+        strings.push(key);
+        if (typeof value === 'string') strings.push(value);
+        // Arguments are JSON within JSON.
+        if (key === 'arguments') JSON.parse(String(value), keep);
+        return value;
+      };
+      JSON.parse(Buffer.concat(asked).toString('utf8'), keep);
+      for (const string of strings) expect(string.isWellFormed()).toBe(true);
+      for (const sent of [system, said, result]) expect(strings).toContain(sent.toWellFormed());
+    };
+    await fc.assert(fc.asyncProperty(words, words, words, call), { numRuns: 60 });
   });
 });
 

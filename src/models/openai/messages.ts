@@ -11,6 +11,7 @@ import type {
 import { callId } from '../call-ids.ts';
 import { fileNote, imageNote, imageUrl } from '../media.ts';
 import type { ModelEntry } from '../settings.ts';
+import { wholeCharacters } from '../whole-characters.ts';
 
 type Json = Record<string, unknown>;
 
@@ -107,7 +108,7 @@ function wireCall(call: ToolUseBlock, index: number, { flags }: ModelEntry): Jso
   return {
     id: callId(call.id, flags.call_ids),
     type: 'function',
-    function: { name: call.name, arguments: JSON.stringify(call.input) },
+    function: { name: call.name, arguments: wholeCharacters(JSON.stringify(call.input)) },
     // The first of parallel calls carries the signature.
     ...(extra ?? (flags.call_signatures && index === 0 ? NO_SIGNATURE : {})),
   };
