@@ -17,9 +17,9 @@ import { createRedisStorage } from '../../src/storage/redis/index.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { systemClock } from '../../src/system-clock.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { recordingLog } from '../fakes/log.ts';
+import { recordingLog, silentLog } from '../fakes/log.ts';
 import { startRedis } from '../fakes/redis-server.ts';
-import { claimed, inbound, LONG_MS, merge, silentLog, userEntry } from './suites/support.ts';
+import { claimed, inbound, LONG_MS, merge, userEntry } from './suites/support.ts';
 
 const { later, track } = useCleanups();
 const CONVERSATION = 'acct:a';

@@ -1,13 +1,13 @@
 // The Redis storage against the contract of its ports, on a real Redis Cluster of three masters.
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';
 import { conversationKeys, QUEUE_PREFIX } from '../../src/storage/redis/keys.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startRedisCluster, type RedisCluster } from '../fakes/redis-cluster.ts';
+import { closeStorage } from '../fakes/storage.ts';
+import { redisBacking } from './redis-backing.ts';
 import { storageContract } from './suites/all.ts';
-import { collect, inbound, merge, silentLog } from './suites/support.ts';
-
-const MAX_EVENTS = 200;
+import { collect, inbound, merge } from './suites/support.ts';
 
 let cluster: RedisCluster;
 
@@ -20,24 +20,7 @@ afterAll(() => cluster.close());
 
 storageContract('redis cluster', async () => {
   await cluster.each((client) => client.flushall());
-  const opened: Storage[] = [];
-  return {
-    shared: true,
-    eventsKept: Math.ceil(MAX_EVENTS * 1.1),
-    async open() {
-      const storage = await createRedisStorage({ url: cluster.url, log: silentLog, maxEvents: MAX_EVENTS });
-      opened.push(storage);
-      return storage;
-    },
-    async dispose() {
-      await Promise.all(
-        opened.map(async (storage) => {
-          await Promise.all([storage.lanes.close(0), storage.deliveries.close(0)]);
-          await storage.close();
-        }),
-      );
-    },
-  };
+  return redisBacking(cluster.url);
 });
 
 describe('slots that are moved while they are used', () => {
@@ -86,8 +69,7 @@ describe('slots that are moved while they are used', () => {
       await storage.lanes.wake(conversation);
     await vi.waitFor(() => expect([...handled].sort()).toEqual(accepted.toSorted()), { timeout: 20_000 });
     await storage.check();
-    await Promise.all([storage.lanes.close(0), storage.deliveries.close(0)]);
-    await storage.close();
+    await closeStorage(storage);
   });
 });
 

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RunEvent } from '../../src/domain/events.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
 import {
   assistantEntry,
@@ -13,7 +14,6 @@ import {
   inbound,
   LONG_MS,
   merge,
-  silentLog,
   update,
   userEntry,
 } from './suites/support.ts';

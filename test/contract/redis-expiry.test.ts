@@ -5,8 +5,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage, type RedisStorageOptions } from '../../src/storage/redis/index.ts';
 import { conversationKeys } from '../../src/storage/redis/keys.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
-import { claimed, inbound, merge, silentLog, update, userEntry } from './suites/support.ts';
+import { claimed, inbound, merge, update, userEntry } from './suites/support.ts';
 
 const PATIENCE = { timeout: 10_000, interval: 10 };
 const HOUR_MS = 3_600_000;

@@ -4,9 +4,9 @@ import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startLaneWorker, type LaneEvent, type LaneWorker } from '../fakes/redis-lane-worker.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
-import { silentLog } from './suites/support.ts';
 
 const LOCK_SECONDS = 1;
 const LOCK_MS = LOCK_SECONDS * 1_000;

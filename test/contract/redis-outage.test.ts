@@ -7,8 +7,10 @@ import type { LaneHandler } from '../../src/ports/lanes.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage, type RedisStorageOptions } from '../../src/storage/redis/index.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startRedis, type RedisServer, type RedisServerOptions } from '../fakes/redis-server.ts';
-import { claimed, collect, inbound, merge, silentLog, update, userEntry } from './suites/support.ts';
+import { closeStorage } from '../fakes/storage.ts';
+import { claimed, collect, inbound, merge, update, userEntry } from './suites/support.ts';
 
 const PATIENCE = { timeout: 20_000, interval: 20 };
 const TIMEOUT_MS = 2_000;
@@ -89,11 +91,7 @@ describe('Redis storage without Redis', () => {
     const server = await start({ started: false });
     const never = await open(server);
     await never.lanes.work(async () => 'idle', { concurrency: 1 });
-    const closeAll = async (storage: Storage) => {
-      await Promise.all([storage.lanes.close(0), storage.deliveries.close(0)]);
-      await storage.close();
-    };
-    expect(await elapsed(closeAll(never))).toBeLessThan(10_000);
+    expect(await elapsed(closeStorage(never))).toBeLessThan(10_000);
 
     await server.start();
     const gone = await open(server);
@@ -111,7 +109,7 @@ describe('Redis storage without Redis', () => {
     await gone.lanes.wake('acct:a');
     const signal = await started.promise;
     await server.stop('SIGKILL');
-    expect(await elapsed(closeAll(gone))).toBeLessThan(15_000);
+    expect(await elapsed(closeStorage(gone))).toBeLessThan(15_000);
     expect(signal.reason).toBe('drain');
   });
 

@@ -6,8 +6,9 @@ import { createRedisStorage } from '../../src/storage/redis/index.ts';
 import { conversationKeys } from '../../src/storage/redis/keys.ts';
 import { loadScripts } from '../../src/storage/redis/scripts.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
-import { claimed, inbound, silentLog, update } from './suites/support.ts';
+import { claimed, inbound, update } from './suites/support.ts';
 
 let server: RedisServer;
 beforeAll(async () => {

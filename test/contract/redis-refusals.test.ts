@@ -5,8 +5,10 @@ import { expect, it, vi } from 'vitest';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
+import { silentLog } from '../fakes/log.ts';
 import { freePort, startRedis, type RedisServer } from '../fakes/redis-server.ts';
-import { inbound, silentLog } from './suites/support.ts';
+import { closeStorage } from '../fakes/storage.ts';
+import { inbound } from './suites/support.ts';
 
 const PATIENCE = { timeout: 20_000, interval: 20 };
 const { later, track } = useCleanups();
@@ -16,10 +18,7 @@ async function open(server: RedisServer, url = server.url): Promise<{ storage: S
   admin.on('error', () => admin.status);
   later(() => admin.disconnect());
   const storage = await createRedisStorage({ url, log: silentLog, lockSeconds: 2, timeoutMs: 1_000 });
-  later(async () => {
-    await Promise.all([storage.lanes.close(0), storage.deliveries.close(0)]);
-    await storage.close();
-  });
+  later(() => closeStorage(storage));
   return { storage, admin };
 }
 

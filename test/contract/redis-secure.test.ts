@@ -11,6 +11,7 @@ import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage, type RedisStorageOptions } from '../../src/storage/redis/index.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { freePort, startRedis, type RedisServer } from '../fakes/redis-server.ts';
+import { closeStorage } from '../fakes/storage.ts';
 import { claimed, commitDeliveries, delivery, inbound, LONG_MS, update } from './suites/support.ts';
 
 /** Without it there is nothing to make certificates with. */
@@ -100,10 +101,7 @@ async function open(options: Partial<RedisStorageOptions> = {}): Promise<Storage
     timeoutMs: 1_000,
     ...options,
   });
-  later(async () => {
-    await Promise.all([storage.lanes.close(0), storage.deliveries.close(0)]);
-    await storage.close();
-  });
+  later(() => closeStorage(storage));
   return storage;
 }
 

@@ -8,17 +8,9 @@ import type { Storage } from '../../src/ports/storage.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';
 import { conversationKeys, idOf, nameOf, shardOf, SHARDS } from '../../src/storage/redis/keys.ts';
 import { loadScripts } from '../../src/storage/redis/scripts.ts';
+import { silentLog } from '../fakes/log.ts';
 import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
-import {
-  claimed,
-  delivery,
-  inbound,
-  LONG_MS,
-  merge,
-  ODD_NAMES,
-  silentLog,
-  update,
-} from './suites/support.ts';
+import { claimed, delivery, inbound, LONG_MS, merge, ODD_NAMES, update } from './suites/support.ts';
 
 interface Call {
   keys: string[];

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Storage } from '../../src/ports/storage.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
+import { silentLog } from '../fakes/log.ts';
 import { storageContract } from './suites/all.ts';
-import { silentLog } from './suites/support.ts';
 
 const MAX_EVENTS = 200;
 

@@ -1,30 +1,21 @@
 // Streamed replies: what a channel is shown of a run, and when. On a real event log; time is the test's own.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createDrafts } from '../../src/delivery/drafts.ts';
 import type { RunEventBody } from '../../src/domain/events.ts';
 import type { Channel, LiveRun, LiveState } from '../../src/ports/channel.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Storage } from '../../src/ports/storage.ts';
-import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { acceptOn } from '../fakes/accept.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { recordingLog, silentLog } from '../fakes/log.ts';
+import { recordingLog } from '../fakes/log.ts';
+import { openTestStorage } from '../fakes/storage.ts';
 
 const { later } = useCleanups();
+const { later: atEnd } = useCleanups(afterAll);
 
-let folder: string;
 let storage: Storage;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'lanekeeper-drafts-'));
-  const file = join(folder, 'test.db');
-  storage = await createSqliteStorage({ file, dedupeHours: 1, historyTtlDays: 0, log: silentLog });
-});
-afterAll(async () => {
-  await storage.close();
-  await rm(folder, { recursive: true });
+  storage = await openTestStorage(atEnd);
 });
 
 /** Waits end when the test says so. */

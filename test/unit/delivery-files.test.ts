@@ -1,23 +1,15 @@
 // The files that the outbox still names, on a real SQLite file: what waits and what is parked, and nothing that was sent.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { filesToSend } from '../../src/delivery/files.ts';
 import type { Attachment } from '../../src/domain/inbound.ts';
-import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { silentLog } from '../fakes/log.ts';
+import { openTestStorage } from '../fakes/storage.ts';
 
 const { later } = useCleanups();
 const LEASE_MS = 5_000;
 
 test('files of deliveries that wait or are parked are named until they are sent', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-files-'));
-  later(() => rm(dir, { recursive: true, force: true }));
-  const file = join(dir, 'test.db');
-  const storage = await createSqliteStorage({ file, dedupeHours: 1, historyTtlDays: 0, log: silentLog });
-  later(() => storage.close());
+  const storage = await openTestStorage(later);
   const { store, outbox } = storage;
   async function named(): Promise<string[]> {
     const refs: string[] = [];

@@ -1,16 +1,11 @@
 // The management API and what surrounds it: health, metrics, description.
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { ADMIN, KEY, startHttpApp, type HttpApp } from '../fakes/http-app.ts';
 
-let open: HttpApp | undefined;
-afterEach(async () => {
-  await open?.close();
-  open = undefined;
-});
-async function start(...options: Parameters<typeof startHttpApp>): Promise<HttpApp> {
-  open = await startHttpApp(...options);
-  return open;
-}
+const { track } = useCleanups();
+const start = async (...options: Parameters<typeof startHttpApp>): Promise<HttpApp> =>
+  track(await startHttpApp(...options));
 
 type Json = Record<string, unknown>;
 const admin = { authorization: `Bearer ${ADMIN}` };

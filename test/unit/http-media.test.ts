@@ -1,6 +1,6 @@
 // Files over HTTP: left for a message, fetched from an answer, with the credentials of the account and not without; and nothing in
 // them ever runs in a browser.
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Webhook } from 'standardwebhooks';
 import { createWebhookChannel } from '../../channels/webhook/index.ts';
 import { configSchema, type WebhookSettings } from '../../config/schema.ts';
@@ -13,15 +13,7 @@ import { png } from '../fakes/media.ts';
 import { readEvents, type ReadEvent } from '../fakes/sse-client.ts';
 
 const { track } = useCleanups();
-let open: HttpApp | undefined;
-afterEach(async () => {
-  await open?.close();
-  open = undefined;
-});
-async function start(options?: HttpAppOptions): Promise<HttpApp> {
-  open = await startHttpApp(options);
-  return open;
-}
+const start = async (options?: HttpAppOptions): Promise<HttpApp> => track(await startHttpApp(options));
 
 type Json = Record<string, unknown>;
 const bearer = { authorization: `Bearer ${KEY}` };

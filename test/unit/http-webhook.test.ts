@@ -1,19 +1,13 @@
 // The webhook's routes on a real SQLite store: credentials, duplicates, waiting, events, status, cancel, limits.
 import { Webhook } from 'standardwebhooks';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { AppError } from '../../src/domain/errors.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { ADMIN, KEY, SECRET, startHttpApp, type HttpApp, type HttpAppOptions } from '../fakes/http-app.ts';
 import { readEvents, type ReadEvent } from '../fakes/sse-client.ts';
 
-let open: HttpApp | undefined;
-afterEach(async () => {
-  await open?.close();
-  open = undefined;
-});
-async function start(options?: HttpAppOptions): Promise<HttpApp> {
-  open = await startHttpApp(options);
-  return open;
-}
+const { track } = useCleanups();
+const start = async (options?: HttpAppOptions): Promise<HttpApp> => track(await startHttpApp(options));
 
 type Json = Record<string, unknown>;
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });

@@ -1,29 +1,16 @@
 // accept on a real SQLite file: what becomes a message, what is a command, what is ignored, and what is woken.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { parseCommand } from '../../src/inbox/commands.ts';
 import type { ChannelMessage } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
-import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { acceptOn, type AcceptOn } from '../fakes/accept.ts';
-import { silentLog } from '../fakes/log.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { openTestStorage } from '../fakes/storage.ts';
 
-let folder: string;
+const { later } = useCleanups();
 let storage: Storage;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'lanekeeper-accept-'));
-  storage = await createSqliteStorage({
-    file: join(folder, 'test.db'),
-    dedupeHours: 1,
-    historyTtlDays: 0,
-    log: silentLog,
-  });
-});
-afterEach(async () => {
-  await storage.close();
-  await rm(folder, { recursive: true });
+  storage = await openTestStorage(later);
 });
 
 const acceptWith = (more: AcceptOn = {}) => acceptOn(storage, more);

@@ -1,25 +1,17 @@
 // Overload: what is let in, what is refused, and when; over a real storage and the real event loop.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import { createLoopDelay, createOverload, type OverloadSettings } from '../../src/inbox/overload.ts';
 import type { Storage } from '../../src/ports/storage.ts';
-import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { acceptOn } from '../fakes/accept.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { recordingLog, silentLog } from '../fakes/log.ts';
+import { openTestStorage } from '../fakes/storage.ts';
 
-let folder: string;
+const { later } = useCleanups();
 let storage: Storage;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'lanekeeper-overload-'));
-  const file = join(folder, 'test.db');
-  storage = await createSqliteStorage({ file, dedupeHours: 1, historyTtlDays: 0, log: silentLog });
-});
-afterEach(async () => {
-  await storage.close();
-  await rm(folder, { recursive: true });
+  storage = await openTestStorage(later);
 });
 
 const settings = (more: Partial<OverloadSettings>): OverloadSettings => ({

@@ -1,29 +1,16 @@
 // Who is answered, and what they may do: access, pairing, groups, other bots, commands. On a real SQLite file.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import type { HistoryEntry } from '../../src/domain/messages.ts';
 import type { Accept, ChannelMessage } from '../../src/ports/channel.ts';
 import type { Storage } from '../../src/ports/storage.ts';
-import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { acceptOn, type AcceptOn } from '../fakes/accept.ts';
-import { silentLog } from '../fakes/log.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { openTestStorage } from '../fakes/storage.ts';
 
-let folder: string;
+const { later } = useCleanups();
 let storage: Storage;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'lanekeeper-people-'));
-  storage = await createSqliteStorage({
-    file: join(folder, 'test.db'),
-    dedupeHours: 1,
-    historyTtlDays: 0,
-    log: silentLog,
-  });
-});
-afterEach(async () => {
-  await storage.close();
-  await rm(folder, { recursive: true });
+  storage = await openTestStorage(later);
 });
 
 let count = 0;

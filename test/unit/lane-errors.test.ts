@@ -1,25 +1,18 @@
 // What ended an attempt is told to the one after it, so that a run that is given up says why.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { AppError } from '../../src/domain/errors.ts';
 import { createLane } from '../../src/lane/lane.ts';
-import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { systemClock } from '../../src/system-clock.ts';
 import { inbound } from '../contract/suites/support.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
+import { openTestStorage } from '../fakes/storage.ts';
 
 const { later } = useCleanups();
 
 test('an error of ours with its words, another one by its name only', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-lane-'));
-  later(() => rm(folder, { recursive: true }));
-  const file = join(folder, 'test.db');
-  const storage = await createSqliteStorage({ file, dedupeHours: 1, historyTtlDays: 0, log: silentLog });
-  later(() => storage.close());
+  const storage = await openTestStorage(later);
   const told: (string | undefined)[] = [];
   const endings = [new AppError('config_invalid', 'The prompt is gone.'), new TypeError('sk-secret')];
   const lane = createLane({

@@ -3,7 +3,8 @@
 // told to stop at the first refusal.
 import { writeSync } from 'node:fs';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
-import { inbound, silentLog } from '../contract/suites/support.ts';
+import { inbound } from '../contract/suites/support.ts';
+import { silentLog } from '../fakes/log.ts';
 
 const [file = '', stopWhen = ''] = process.argv.slice(2);
 const storage = await createSqliteStorage({ file, dedupeHours: 48, historyTtlDays: 0, log: silentLog });

@@ -23,9 +23,9 @@ import {
   delivery,
   inbound,
   merge,
-  silentLog,
   userEntry,
 } from '../contract/suites/support.ts';
+import { silentLog } from '../fakes/log.ts';
 
 const APPENDER = join(import.meta.dirname, 'sqlite-appender.ts');
 

@@ -24,9 +24,9 @@ import {
   delivery,
   inbound,
   merge,
-  silentLog,
   userEntry,
 } from '../contract/suites/support.ts';
+import { silentLog } from '../fakes/log.ts';
 
 describe('maintenance of the embedded store', () => {
   let folder: string;

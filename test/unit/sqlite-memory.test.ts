@@ -6,7 +6,8 @@ import { createSignals } from '../../src/storage/sqlite/control.ts';
 import { createLocalEvents } from '../../src/storage/sqlite/events.ts';
 import type { EventLogOptions } from '../../src/storage/sqlite/events.ts';
 import { createLocalLanes } from '../../src/storage/sqlite/lanes.ts';
-import { silentLog, update } from '../contract/suites/support.ts';
+import { update } from '../contract/suites/support.ts';
+import { silentLog } from '../fakes/log.ts';
 
 const never = () => new AbortController().signal;
 

@@ -1,8 +1,9 @@
 // The chat page's routes on a real SQLite store: who may use them, messages in, the conversation and its events out.
 import { readFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createAuth, SESSION_COOKIE } from '../../src/http/auth.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { ADMIN, startHttpApp, type HttpApp, type HttpAppOptions } from '../fakes/http-app.ts';
 import { readEvents, type ReadEvent } from '../fakes/sse-client.ts';
 
@@ -11,15 +12,9 @@ const ID = 'message-id-of-128-bits';
 const BASE = `/web/web/conversations/${CHAT}`;
 type Json = Record<string, unknown>;
 
-let open: HttpApp | undefined;
-afterEach(async () => {
-  await open?.close();
-  open = undefined;
-});
-async function start(options: HttpAppOptions = {}): Promise<HttpApp> {
-  open = await startHttpApp({ channels: { web: { type: 'web' } }, ...options });
-  return open;
-}
+const { track } = useCleanups();
+const start = async (options: HttpAppOptions = {}): Promise<HttpApp> =>
+  track(await startHttpApp({ channels: { web: { type: 'web' } }, ...options }));
 
 /** A request with exactly these headers (fetch has a mind of its own about some of them). */
 function ask(

@@ -4,7 +4,6 @@ import type { Delivery } from '../../../src/domain/delivery.ts';
 import type { RunEvent } from '../../../src/domain/events.ts';
 import type { InboundMessage } from '../../../src/domain/inbound.ts';
 import type { HistoryEntry } from '../../../src/domain/messages.ts';
-import type { Logger } from '../../../src/ports/log.ts';
 import type { Storage } from '../../../src/ports/storage.ts';
 import type { ClaimResult, ConversationStore, Merge } from '../../../src/ports/store.ts';
 
@@ -39,15 +38,6 @@ export function useBacking(make: MakeBacking): () => Backing {
 
 /** Longer than any test: a lease that does not expire by itself. */
 export const LONG_MS = 600_000;
-
-const nothing = () => undefined;
-export const silentLog: Logger = {
-  debug: nothing,
-  info: nothing,
-  warn: nothing,
-  error: nothing,
-  child: () => silentLog,
-};
 
 export const inbound = (
   conversation: string,
