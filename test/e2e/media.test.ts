@@ -3,18 +3,17 @@
 import { mkdtemp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
-import { useCleanups } from '../fakes/cleanups.ts';
+import { useCleanups, type Cleanups } from '../fakes/cleanups.ts';
 import { APP_ID, APP_SECRET, messageEvent, startFeishuServer } from '../fakes/feishu-server.ts';
 import { png } from '../fakes/media.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { picturesIn } from '../fakes/model/pictures.ts';
 import { startRedis } from '../fakes/redis-server.ts';
-import { startServer, withModel } from '../fakes/server.ts';
+import { startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
-const { later, track } = useCleanups();
 const PATIENCE = { timeout: 20_000 };
 const CSV = 'n,square\n1,1\n2,4\n3,9';
 
@@ -34,7 +33,7 @@ async function writeTool(folder: string): Promise<() => Promise<number>> {
   return async () => (await readFile(runs, 'utf8').catch(() => '')).length;
 }
 
-async function setUp(backend: 'sqlite' | 'redis') {
+async function setUp({ later, track }: Cleanups, backend: 'sqlite' | 'redis') {
   const feishu = track(await startFeishuServer());
   const model = track(await startModelServer());
   const receiver = track(await startCallbackReceiver());
@@ -74,9 +73,17 @@ async function written(dataDir: string): Promise<string> {
 }
 
 describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
+  const shared = useCleanups(afterAll);
+  let system: Awaited<ReturnType<typeof setUp>>;
+  /** Its runs wait in some chats; killed by the first test. */
+  let first: ServerProcess;
+  beforeAll(async () => {
+    system = await setUp(shared, backend);
+    first = await system.launch('1');
+  });
+
   test('killed after a tool’s result was written: answered once, with the file, which the key opens', async () => {
-    const { receiver, executions, launch, recorded } = await setUp(backend);
-    const first = await launch('1');
+    const { receiver, executions, launch, recorded } = system;
     // Waits for ever once its tool's result is journaled.
     const conversation = 'journaled-1';
     await createWebhookClient(() => first.url).send('use:squares{"count":3}', {
@@ -118,8 +125,8 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
   });
 
   test('Feishu: the model sees the picture, in this run and the next; tools’ files arrive as files', async () => {
-    const { feishu, model, dataDir, launch } = await setUp(backend);
-    await launch();
+    const { feishu, dataDir } = system;
+    const model = system.model.renewed();
     feishu.files.set('img_1', png('a cat'));
     await feishu.push(messageEvent({ id: 'om_1', type: 'image', content: { image_key: 'img_1' } }));
     await vi.waitFor(() => expect(feishu.messages).toHaveLength(1), PATIENCE);
