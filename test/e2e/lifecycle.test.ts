@@ -24,7 +24,7 @@ describe('a server with nothing set', () => {
     expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
     expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
     const client = createWebhookClient(() => server.url);
-    await client.send('hi', { conversation: 'secret-chat', headers: { prefer: 'wait=10' } });
+    await client.send('hi', { conversation: 'secret-chat', headers: { prefer: 'wait=20' } });
     // The run counts itself right after its answer is there.
     await vi.waitFor(async () => {
       const metrics = await (await fetch(`${server.url}/metrics`)).text();
@@ -38,9 +38,9 @@ describe('a server with nothing set', () => {
 
   test('answers with the demo model and calls a tool when asked for the time', async () => {
     const client = createWebhookClient(() => server.url);
-    const hello = await client.send('hello there', { headers: { prefer: 'wait=10' } });
+    const hello = await client.send('hello there', { headers: { prefer: 'wait=20' } });
     expect(hello).toMatchObject({ status: 'done', reply: { text: expect.stringMatching(/demo/i) } });
-    const time = await client.send('现在几点了?', { headers: { prefer: 'wait=10' } });
+    const time = await client.send('现在几点了?', { headers: { prefer: 'wait=20' } });
     expect(time.reply?.text).toContain(String(new Date().getFullYear()));
     const { messages } = await readConversation(server.url, 'webhook:c1', ADMIN_TOKEN);
     const calls = messages.flatMap((message) => message.content.filter((block) => block.type === 'tool_use'));
@@ -68,7 +68,7 @@ describe.each(['sqlite', 'redis'] as const)('SIGTERM on %s', (backend) => {
       reply: { text: expect.stringContaining('take your time') },
     });
     // Handed back, so nobody waits for the lease (30 s) to end.
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    expect(performance.now() - startedAt).toBeLessThan(15_000);
 
     // Time enough.
     const asked = model.requests.length;

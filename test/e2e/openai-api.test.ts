@@ -105,7 +105,7 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
         headers: {
           authorization: `Bearer ${API_KEY}`,
           'content-type': 'application/json',
-          prefer: 'wait=10',
+          prefer: 'wait=20',
         },
         body: JSON.stringify({ conversation: 'c7', text: 'and again' }),
       });

@@ -13,6 +13,7 @@ import { createTestToolset, processesWith, resultsOf, texts, type TestToolset } 
 
 const SERVER = join(import.meta.dirname, '../fakes/mcp-server.ts');
 const { later, track } = useCleanups();
+const PATIENCE = { timeout: 20_000 };
 
 interface Line {
   pid: number;
@@ -116,7 +117,7 @@ describe.each([
           { params: { requestId: call?.id } },
         ]);
         expect((await recorded(set.file)).filter(({ aborted }) => aborted)).toHaveLength(1);
-      });
+      }, PATIENCE);
       expect(texts(await tools.call(NOTE))).toEqual(['note 2']);
     });
 
@@ -124,8 +125,9 @@ describe.each([
       const [held, note] = await tools.call(HOLD, NOTE);
       expect(held).toMatchObject({ is_error: true, content: expect.stringMatching(/2\.5/) });
       expect(note?.content).toBe('note 4');
-      await vi.waitFor(async () =>
-        expect(await messages(set.file, 'notifications/cancelled')).toHaveLength(2),
+      await vi.waitFor(
+        async () => expect(await messages(set.file, 'notifications/cancelled')).toHaveLength(2),
+        PATIENCE,
       );
     });
 
@@ -135,8 +137,9 @@ describe.each([
       const said = texts(await tools.call(['grow', {}], ['extra-9', {}]));
       expect(said).toEqual(['grown', expect.stringMatching(/no tool|not.*tool|unknown/i)]);
       expect(before.map(({ name }) => name)).toEqual(names);
-      await vi.waitFor(async () =>
-        expect((await tools.forRun()).map(({ name }) => name)).toContain('extra-9'),
+      await vi.waitFor(
+        async () => expect((await tools.forRun()).map(({ name }) => name)).toContain('extra-9'),
+        PATIENCE,
       );
       expect(texts(await tools.call(['extra-9', {}]))).toEqual([expect.stringContaining('extra-9')]);
     });
@@ -167,7 +170,7 @@ describe.each([
   test('drain in the middle of a call ends it and the server', async () => {
     const { file, tools } = await make(start());
     const run = await tools.start([HOLD]);
-    await vi.waitFor(() => expect(progressOf(run)).toHaveLength(2));
+    await vi.waitFor(() => expect(progressOf(run)).toHaveLength(2), PATIENCE);
     await tools.close();
     expect(await resultsOf(run)).toMatchObject([{ is_error: true }]);
     if (way === 'stdio') expect(await processesWith(file)).toEqual([]);
@@ -200,8 +203,9 @@ describe('stdio', () => {
     await tools.call(NOTE);
     const [pid = 0] = await processesWith(file);
     process.kill(pid, 'SIGKILL');
-    await vi.waitFor(() =>
-      expect(tools.report().sources).toContainEqual(expect.objectContaining({ state: 'down' })),
+    await vi.waitFor(
+      () => expect(tools.report().sources).toContainEqual(expect.objectContaining({ state: 'down' })),
+      PATIENCE,
     );
     expect(texts(await tools.call(NOTE))).toEqual(['note 1']);
   });
@@ -217,7 +221,7 @@ describe('stdio', () => {
     let nowMs = 1_000_000;
     const { tools } = await make({ ...set, settings: { command: program } }, { now: () => nowMs });
     const settled = () =>
-      vi.waitFor(() => expect(tools.report().sources).toMatchObject([{}, { state: 'down' }]));
+      vi.waitFor(() => expect(tools.report().sources).toMatchObject([{}, { state: 'down' }]), PATIENCE);
     for (const [n, seconds] of [1, 2, 4, 8, 16, 32, 60, 60].entries()) {
       expect(await tools.forRun()).toEqual([]);
       await settled();
@@ -247,8 +251,9 @@ describe('stdio', () => {
     const args = ['-e', 'setInterval(() => {}, 1000)'];
     const { tools } = await make(overStdio({ args, start_timeout_ms: 60_000 }));
     const offered = tools.forRun();
-    await vi.waitFor(() =>
-      expect(tools.report().sources).toContainEqual({ name: 'mcp:own', state: 'starting' }),
+    await vi.waitFor(
+      () => expect(tools.report().sources).toContainEqual({ name: 'mcp:own', state: 'starting' }),
+      PATIENCE,
     );
     await tools.close();
     expect(await offered).toEqual([]);
