@@ -1,5 +1,5 @@
 // What a message does when it meets an active run: steering into it, waiting for its own answer, cancelling.
-import { afterAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer, type RecordedRequest } from '../fakes/model-server.ts';
@@ -9,64 +9,50 @@ import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook
 
 const { track } = useCleanups();
 
-interface Rig {
-  model: ModelServer;
-  server: ServerProcess;
-  client: ReturnType<typeof createWebhookClient>;
-  close(): Promise<void>;
-}
-
-/** One server for each mode, in direct chats and groups alike; every test has a chat of its own. */
-const rigs = new Map<string, Promise<Rig>>();
 let chats = 0;
 
-async function startRig(backend: string, mode: string): Promise<Rig> {
-  const model = await startModelServer();
-  const redis = backend === 'redis' ? await startRedis() : undefined;
-  const channels = { webhook: { type: 'webhook', api_keys: [API_KEY], allow_private_callbacks: true } };
-  const agent = {
-    on_busy: { direct: mode, group: mode },
-    ...(mode === 'collect' ? { debounce_ms: 2_000 } : {}),
-  };
-  const server = await startServer({
-    config: withModel(model.openaiUrl, { channels, agent }),
-    ...(redis ? { redisUrl: redis.url } : {}),
+/** One server, which changes its mode while it runs: in direct chats and groups alike. Every test has a chat of its own. */
+function useRig(backend: string) {
+  const shared = useCleanups(afterAll);
+  let first: ModelServer;
+  let server: ServerProcess;
+  let current = 'followup';
+  const client = createWebhookClient(() => server.url);
+  const configOf = (mode: string) =>
+    withModel(first.openaiUrl, {
+      channels: { webhook: { type: 'webhook', api_keys: [API_KEY], allow_private_callbacks: true } },
+      agent: {
+        on_busy: { direct: mode, group: mode },
+        ...(mode === 'collect' ? { debounce_ms: 2_000 } : {}),
+      },
+    });
+  beforeAll(async () => {
+    first = shared.track(await startModelServer());
+    const redis = backend === 'redis' ? { redisUrl: shared.track(await startRedis()).url } : {};
+    server = shared.track(await startServer({ config: configOf(current), ...redis }));
   });
-  return {
-    model,
-    server,
-    client: createWebhookClient(() => server.url),
-    async close() {
-      for (const part of [server, redis, model]) await part?.close();
-    },
-  };
-}
 
-/** A chat, and what the model is asked from now on. */
-async function setUp(backend: string, mode: string) {
-  const key = `${backend} ${mode}`;
-  const rig = rigs.get(key) ?? startRig(backend, mode);
-  rigs.set(key, rig);
-  const { model, server, client } = await rig;
-  const chat = `c${(chats += 1)}`;
-  const from = model.requests.length;
-  const named = (id: string) => `${chat}-${id}`;
-  return {
-    chat,
-    named,
-    model,
-    asked: () => model.requests.slice(from),
-    /** Resolves when the model is asked for the n-th time. */
-    asking: (n: number) => model.request(from + n),
-    client: {
-      send: (text: string, { id, ...more }: { id: string; body?: Record<string, unknown> }) =>
-        client.send(text, { conversation: chat, id: named(id), ...more }),
-      settled: (id: string) => client.settled(named(id)),
-    },
-    history: () => readConversation(server.url, `webhook:${chat}`, ADMIN_TOKEN),
+  /** A chat, and what the model is asked from now on. */
+  return async function setUp(mode: string) {
+    if (mode !== current) await server.configure(configOf(mode));
+    current = mode;
+    const model = first.renewed();
+    const chat = `c${(chats += 1)}`;
+    const named = (id: string) => `${chat}-${id}`;
+    return {
+      chat,
+      named,
+      model,
+      client: {
+        send: (text: string, { id, ...more }: { id: string; body?: Record<string, unknown> }) =>
+          client.send(text, { conversation: chat, id: named(id), ...more }),
+        settled: (id: string) => client.settled(named(id)),
+      },
+      history: () => readConversation(server.url, `webhook:${chat}`, ADMIN_TOKEN),
+    };
   };
 }
-type Bench = Awaited<ReturnType<typeof setUp>>;
+type Bench = Awaited<ReturnType<ReturnType<typeof useRig>>>;
 
 /** The model's first answer waits until `go` is called. */
 function held(model: ModelServer, reply: object): () => void {
@@ -76,24 +62,21 @@ function held(model: ModelServer, reply: object): () => void {
 }
 
 describe.each(['sqlite', 'redis'])('on %s', (backend) => {
-  afterAll(async () => {
-    for (const rig of rigs.values()) await (await rig).close();
-    rigs.clear();
-  });
+  const setUp = useRig(backend);
 
   test('steer: the message is taken at the next boundary and shares the answer; each callback is called once', async () => {
-    const { model, asking, asked, named, client, history } = await setUp(backend, 'steer');
+    const { model, named, client, history } = await setUp('steer');
     const first = track(await startCallbackReceiver());
     const second = track(await startCallbackReceiver());
     const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
     await client.send('what time is it', { id: 'a', body: { callback_url: first.url } });
-    await asking(0);
+    await model.request(0);
     await client.send('in Berlin, I mean', { id: 'b', body: { callback_url: second.url } });
     await client.send('and say it nicely', { id: 'c', body: { callback_url: second.url } });
     go();
     const answers = await Promise.all(['a', 'b', 'c'].map((id) => client.settled(id)));
     expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
-    expect(asked()).toHaveLength(2);
+    expect(model.requests).toHaveLength(2);
     await vi.waitFor(() => expect(first.received.length + second.received.length).toBe(2), {
       timeout: 10_000,
     });
@@ -106,10 +89,10 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
   });
 
   test('followup: each message gets an answer of its own, in order', async () => {
-    const { model, asking, client, history } = await setUp(backend, 'followup');
+    const { model, client, history } = await setUp('followup');
     const go = held(model, { text: 'first answer' });
     await client.send('one', { id: 'a' });
-    await asking(0);
+    await model.request(0);
     await client.send('two', { id: 'b' });
     await client.send('three', { id: 'c' });
     go();
@@ -124,35 +107,35 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
   });
 
   test('interrupt: the run is cancelled and the new message answered', async () => {
-    const { model, asking, asked, client } = await setUp(backend, 'interrupt');
+    const { model, client } = await setUp('interrupt');
     model.enqueue({ text: ['a long ', 'story'], stallAfter: 3 });
     await client.send('tell me a story', { id: 'a' });
-    await asking(0);
+    await model.request(0);
     await client.send('no, a joke', { id: 'b' });
     expect(await client.settled('a')).toMatchObject({ status: expect.any(String) });
     const joke = await client.settled('b');
     expect(joke.reply?.text).toMatch(/no, a joke$/);
-    expect(asked()).toHaveLength(2);
+    expect(model.requests).toHaveLength(2);
   });
 
   test('collect: what is said within the pause is answered once', async () => {
-    const { asked, client } = await setUp(backend, 'collect');
+    const { model, client } = await setUp('collect');
     const ids = ['a', 'b', 'c'];
     await Promise.all(ids.map((id) => client.send(`part ${id}`, { id })));
     const answers = await Promise.all(ids.map((id) => client.settled(id)));
     expect(new Set(answers.map((answer) => answer.reply?.text)).size).toBe(1);
-    expect(asked()).toHaveLength(1);
-    for (const id of ids) expect(asked()[0]!.raw).toContain(`part ${id}`);
+    expect(model.requests).toHaveLength(1);
+    for (const id of ids) expect(model.requests[0]!.raw).toContain(`part ${id}`);
   });
 
   test('a backlog that waits for a worker is answered in arrival order', async () => {
-    const { asked, named, client, history } = await setUp(backend, 'followup');
+    const { model, named, client, history } = await setUp('followup');
     const ids = Array.from({ length: 12 }, (_, n) => `m${n}`);
     for (const id of ids) await client.send(id, { id });
     await Promise.all(ids.map((id) => client.settled(id)));
     const { messages } = await history();
     expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids.map(named));
-    expect(asked()).toHaveLength(ids.length);
+    expect(model.requests).toHaveLength(ids.length);
   });
 
   // Ten messages at once, in about a second or less, while the first one's answer is being written (a tool call, so that a run has a
@@ -172,14 +155,14 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
     }
 
     async function burst(
-      { model, asked, asking, named, client, history }: Bench,
+      { model, named, client, history }: Bench,
       body: (n: number) => object,
       mode: string,
     ): Promise<Burst> {
       const send = (n: number) => client.send(`m${n}`, { id: `m${n}`, body: { ...body(n) } });
       const go = held(model, { calls: [{ name: 'now', arguments: {} }] });
       await send(0);
-      if (mode !== 'collect') await asking(0);
+      if (mode !== 'collect') await model.request(0);
       // One right after the other, in order, as a platform delivers them.
       for (let n = 1; n < 10; n++) await send(n);
       go();
@@ -188,7 +171,7 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
       // Whatever the mode: each is in the history once, in the order of arrival.
       expect(messages.flatMap((message) => message.id ?? [])).toEqual(ids.map(named));
       return {
-        requests: asked(),
+        requests: model.requests,
         answers: settled.map(({ reply }) => reply?.text),
         runs: new Set(messages.map((message) => message.run)).size,
       };
@@ -196,7 +179,7 @@ describe.each(['sqlite', 'redis'])('on %s', (backend) => {
 
     /** In both kinds of chat. */
     async function bursts(mode: string, check: (burst: Burst) => void) {
-      for (const body of [() => ({}), group]) check(await burst(await setUp(backend, mode), body, mode));
+      for (const body of [() => ({}), group]) check(await burst(await setUp(mode), body, mode));
     }
 
     const shows = ({ raw }: RecordedRequest, id: string): boolean =>

@@ -4,16 +4,16 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
-import { useCleanups } from '../fakes/cleanups.ts';
-import { startModelServer } from '../fakes/model-server.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { useCleanups, type Cleanups } from '../fakes/cleanups.ts';
+import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { processesWith } from '../fakes/toolset.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
-const { later, track } = useCleanups();
+const PATIENCE = { timeout: 20_000 };
 
-async function setUp(tools: Record<string, unknown>, admins: string[] = []) {
+async function setUp({ track }: Cleanups, tools: Record<string, unknown>, admins: string[] = []) {
   const model = track(await startModelServer());
   const channels = { webhook: { type: 'webhook', api_keys: [API_KEY], admins } };
   const server = track(await startServer({ config: withModel(model.openaiUrl, { channels, tools }) }));
@@ -23,14 +23,14 @@ async function setUp(tools: Record<string, unknown>, admins: string[] = []) {
   return { model, server, client, ask };
 }
 
-async function temporaryFolder(): Promise<string> {
+async function temporaryFolder({ later }: Cleanups): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-tools-'));
   later(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
 /** A web server that answers each request when `open` is called. */
-async function gate() {
+async function gate({ later }: Cleanups) {
   const held: ServerResponse[] = [];
   const web = createServer((_request, response) => void held.push(response));
   web.listen(0, '127.0.0.1');
@@ -41,7 +41,7 @@ async function gate() {
   });
   return {
     url: `http://127.0.0.1:${(web.address() as { port: number }).port}/`,
-    reached: () => vi.waitFor(() => expect(held).toHaveLength(1), 10_000),
+    reached: () => vi.waitFor(() => expect(held).toHaveLength(1), PATIENCE),
     open: () => held.splice(0).forEach((response) => response.end('open')),
   };
 }
@@ -55,15 +55,71 @@ async function listed(server: ServerProcess) {
   };
 }
 
-describe('rules', () => {
-  test('refuse a person, and the model gets to explain it', async () => {
+const greet = (text: string) =>
+  `export default { description: 'Greets.', parameters: { type: 'object' }, execute: () => '${text}' };`;
+
+describe('one server', () => {
+  const shared = useCleanups(afterAll);
+  const mark = `drain-${process.hrtime.bigint()}`;
+  const memoryServer = join(
+    import.meta.dirname,
+    '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
+  );
+  let folder: string;
+  let skills: string;
+  let web: Awaited<ReturnType<typeof gate>>;
+  let bench: Awaited<ReturnType<typeof setUp>>;
+  let model: ModelServer;
+  beforeAll(async () => {
+    folder = await temporaryFolder(shared);
+    skills = await temporaryFolder(shared);
+    web = await gate(shared);
+    await writeFile(
+      join(folder, 'wait.ts'),
+      `export default { description: 'Waits.', parameters: { type: 'object' }, execute: async () => (await fetch('${web.url}')).text() };`,
+    );
+    await writeFile(join(folder, 'greet.ts'), greet('hello'));
+    await writeFile(join(folder, 'bad.ts'), 'export const x: number = 1;');
+    const memory = {
+      command: process.execPath,
+      args: [memoryServer, mark],
+      env: { MEMORY_FILE_PATH: join(await temporaryFolder(shared), 'memory.jsonl') },
+    };
     const rules = [
       { tools: ['calculate'], roles: ['admin'], allow: true },
       { tools: ['calculate'], allow: false },
     ];
-    const { server, ask } = await setUp({ rules }, ['ann']);
+    bench = await setUp(shared, { folder, skills, rules, mcp: { servers: { memory } } }, [
+      'amy',
+      'ann',
+      'abe',
+    ]);
+  });
+  beforeEach(() => {
+    model = bench.model.renewed();
+  });
+
+  // First: nothing has been asked of it yet.
+  test('an MCP server is listed as idle, then as ok with its tools', async () => {
+    const { server, ask } = bench;
+    expect((await listed(server)).sources).toContainEqual({ name: 'mcp:memory', state: 'idle' });
+    expect(await ask('use:read_graph')).toMatch(/^result: .*entities/s);
+    const { items, sources } = await listed(server);
+    expect(items).toContainEqual(
+      expect.objectContaining({ name: 'read_graph', from: 'mcp:memory', idempotent: false }),
+    );
+    expect(sources).toContainEqual({
+      name: 'mcp:memory',
+      state: 'ok',
+      detail: expect.stringMatching(/tools/),
+    });
+    expect(await processesWith(mark)).toHaveLength(1);
+  });
+
+  test('rules refuse a person, and the model gets to explain it', async () => {
+    const { server, ask } = bench;
     const call = 'use:calculate{"expression":"6*7"}';
-    expect(await ask(call, { sender: { id: 'ann' }, conversation: 'a' })).toBe('result: 42');
+    expect(await ask(call, { sender: { id: 'amy' }, conversation: 'a' })).toBe('result: 42');
     expect(await ask(call, { sender: { id: 'bob' }, conversation: 'b' })).toMatch(
       /^result: .*calculate is not allowed/,
     );
@@ -78,27 +134,14 @@ describe('rules', () => {
     // Taken away while the server runs.
     const file = join(server.dataDir, 'overlay.yaml');
     const config = JSON.parse(await readFile(file, 'utf8')) as { channels: { webhook: object } };
-    const webhook = { ...config.channels.webhook, admins: [] };
-    await writeFile(file, JSON.stringify({ ...config, channels: { webhook } }));
-    server.child.kill('SIGHUP');
-    expect(await server.line(/configuration re-read/)).toContain('channels.webhook.admins');
-    expect(await ask(call, { sender: { id: 'ann' }, conversation: 'a' })).toMatch(/^result: .*not allowed/);
+    const webhook = { ...config.channels.webhook, admins: ['ann', 'abe'] };
+    expect(await server.configure({ ...config, channels: { webhook } })).toContain('channels.webhook.admins');
+    expect(await ask(call, { sender: { id: 'amy' }, conversation: 'a' })).toMatch(/^result: .*not allowed/);
   });
-});
 
-describe('rules in a run that others write into', () => {
-  test('hold for everybody whose message it has taken, whoever was first', async () => {
-    const folder = await temporaryFolder();
-    const { url, reached, open } = await gate();
-    await writeFile(
-      join(folder, 'wait.ts'),
-      `export default { description: 'Waits.', parameters: { type: 'object' }, execute: async () => (await fetch('${url}')).text() };`,
-    );
-    const rules = [
-      { tools: ['calculate'], roles: ['admin'], allow: true },
-      { tools: ['calculate'], allow: false },
-    ];
-    const { model, client } = await setUp({ folder, rules }, ['ann', 'abe']);
+  test('rules hold in a run that others write into, for everybody whose message it has taken, whoever was first', async () => {
+    const { client } = bench;
+    const { reached, open } = web;
     const calculated = async (first: string, second: string) => {
       const conversation = `${first}-${second}`;
       const say = (text: string, id: string) =>
@@ -122,26 +165,19 @@ describe('rules in a run that others write into', () => {
     expect(await calculated('bob', 'ann')).toMatch(/calculate is not allowed/);
     expect(await calculated('ann', 'abe')).toBe('result: 42');
   });
-});
 
-describe('a folder', () => {
-  test('brings tools, a bad file is named, and SIGHUP reads it again', async () => {
-    const folder = await temporaryFolder();
-    const code = (text: string) =>
-      `export default { description: 'Greets.', parameters: { type: 'object' }, execute: () => '${text}' };`;
-    await writeFile(join(folder, 'greet.ts'), code('hello'));
-    await writeFile(join(folder, 'bad.ts'), 'export const x: number = 1;');
-    const { server, ask } = await setUp({ folder });
+  test('a folder brings tools, a bad file is named, and SIGHUP reads it again', async () => {
+    const { server, ask } = bench;
     expect(await server.line(/this tool is left out/)).toContain('bad.ts');
     expect(await ask('use:greet')).toBe('result: hello');
     expect((await listed(server)).sources).toContainEqual(
       expect.objectContaining({ name: 'folder', state: 'broken' }),
     );
 
-    await writeFile(join(folder, 'greet.ts'), code('good evening'));
-    await writeFile(join(folder, 'bad.ts'), code('mended'));
+    await writeFile(join(folder, 'greet.ts'), greet('good evening'));
+    await writeFile(join(folder, 'bad.ts'), greet('mended'));
     server.child.kill('SIGHUP');
-    await vi.waitFor(async () => expect(await ask('use:bad')).toBe('result: mended'), { timeout: 10_000 });
+    await vi.waitFor(async () => expect(await ask('use:bad')).toBe('result: mended'), PATIENCE);
     expect(await ask('use:greet')).toBe('result: good evening');
     expect(await listed(server)).toMatchObject({
       items: expect.arrayContaining([
@@ -150,46 +186,41 @@ describe('a folder', () => {
       sources: expect.arrayContaining([{ name: 'folder', state: 'ok' }]),
     });
   });
-});
 
-describe('an MCP server', () => {
-  test('is listed as idle, then as ok with its tools, and ends with the server', async () => {
-    const mark = `drain-${process.hrtime.bigint()}`;
-    const folder = await temporaryFolder();
-    const file = join(
-      import.meta.dirname,
-      '../../node_modules/@modelcontextprotocol/server-memory/dist/index.js',
+  test('skills are in the prompt of the next run, without a restart', async () => {
+    const { ask } = bench;
+    await ask('hello');
+    await mkdir(join(skills, 'refund'));
+    await writeFile(
+      join(skills, 'refund', 'SKILL.md'),
+      '---\ndescription: How refunds are made.\n---\nAsk for the number.',
     );
-    const env = { MEMORY_FILE_PATH: join(folder, 'memory.jsonl') };
-    const memory = { command: process.execPath, args: [file, mark], env };
-    const { server, ask } = await setUp({ mcp: { servers: { memory } } });
-    expect((await listed(server)).sources).toContainEqual({ name: 'mcp:memory', state: 'idle' });
-    expect(await ask('use:read_graph')).toMatch(/^result: .*entities/s);
-    const { items, sources } = await listed(server);
-    expect(items).toContainEqual(
-      expect.objectContaining({ name: 'read_graph', from: 'mcp:memory', idempotent: false }),
-    );
-    expect(sources).toContainEqual({
-      name: 'mcp:memory',
-      state: 'ok',
-      detail: expect.stringMatching(/tools/),
-    });
+    expect(await ask('use:read_skill{"name":"refund"}')).toBe('result: Ask for the number.');
+    expect(model.requests[0]?.raw).not.toContain('read_skill');
+    expect(model.requests[1]?.raw).toContain('- refund: How refunds are made.');
+  });
+
+  // Last: it ends the server.
+  test('an MCP server ends with the server', async () => {
     expect(await processesWith(mark)).toHaveLength(1);
-    expect(await server.kill('SIGTERM')).toBe(0);
+    expect(await bench.server.kill('SIGTERM')).toBe(0);
     expect(await processesWith(mark)).toEqual([]);
   });
 });
 
 describe('find_tools', () => {
+  const cleanups = useCleanups();
+
   test('leaves the prompt as it was, byte by byte, whatever is behind it', async () => {
-    const folder = await temporaryFolder();
+    const folder = await temporaryFolder(cleanups);
     const server = join(import.meta.dirname, '../fakes/mcp-server.ts');
     const own = { command: process.execPath, args: [server, join(folder, 'record')] };
-    const { model, ask } = await setUp({ offer_max: 5, mcp: { servers: { own } } });
+    const { model, ask } = await setUp(cleanups, { offer_max: 5, mcp: { servers: { own } } });
     expect(await ask('use:find_tools{"query":"environment"}')).toMatch(/^result: \{"name":"env"/);
     expect(await ask('use:find_tools{"call":"grow"}')).toBe('result: grown');
-    await vi.waitFor(async () =>
-      expect(await ask('use:find_tools{"call":"extra-9"}')).toMatch(/^result: extra-9/),
+    await vi.waitFor(
+      async () => expect(await ask('use:find_tools{"call":"extra-9"}')).toMatch(/^result: extra-9/),
+      PATIENCE,
     );
     const offered = model.requests.map(({ raw }) => {
       const tools = JSON.stringify((JSON.parse(raw) as { tools: { function: { name: string } }[] }).tools);
@@ -201,21 +232,5 @@ describe('find_tools', () => {
     expect([...new Set(offered)]).toHaveLength(1);
     const starts = model.requests.map(({ raw }) => raw.slice(0, raw.indexOf('environment')));
     for (const { raw } of model.requests) expect(raw.startsWith(starts[0] ?? '?')).toBe(true);
-  });
-});
-
-describe('skills', () => {
-  test('are in the prompt of the next run, without a restart', async () => {
-    const folder = await temporaryFolder();
-    const { model, ask } = await setUp({ skills: folder });
-    await ask('hello');
-    await mkdir(join(folder, 'refund'));
-    await writeFile(
-      join(folder, 'refund', 'SKILL.md'),
-      '---\ndescription: How refunds are made.\n---\nAsk for the number.',
-    );
-    expect(await ask('use:read_skill{"name":"refund"}')).toBe('result: Ask for the number.');
-    expect(model.requests[0]?.raw).not.toContain('read_skill');
-    expect(model.requests[1]?.raw).toContain('- refund: How refunds are made.');
   });
 });

@@ -34,6 +34,8 @@ export interface ServerProcess {
   child: ChildProcess;
   /** Resolves with the first log line that matches, past or future; of the past, those from this index of `lines`. */
   line(pattern: RegExp, from?: number): Promise<string>;
+  /** Other settings than those it has, while it runs; resolves with the log line that names what has changed. */
+  configure(config: Record<string, unknown>): Promise<string>;
   /** Sends a signal and resolves when the process has ended, with its exit code (null after a signal). */
   kill(signal: NodeJS.Signals): Promise<number | null>;
   /** Resolves when the process has ended by itself. */
@@ -106,6 +108,12 @@ export async function startServer(options: ServerProcessOptions = {}): Promise<S
     lines,
     child,
     line,
+    async configure(config) {
+      const printed = lines.length;
+      await writeFile(configFile, JSON.stringify(config));
+      child.kill('SIGHUP');
+      return line(/configuration re-read/, printed);
+    },
     kill,
     ended,
     async close() {
