@@ -1,23 +1,51 @@
 // Redis away: at start, and in the middle. Nothing accepted is lost, nothing is accepted that isn't durable, and the
 // server comes back by itself.
-import { expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { APP_ID, APP_SECRET, messageEvent, startFeishuServer } from '../fakes/feishu-server.ts';
-import { startModelServer } from '../fakes/model-server.ts';
-import { startRedis } from '../fakes/redis-server.ts';
-import { startServer, withModel } from '../fakes/server.ts';
+import {
+  APP_ID,
+  APP_SECRET,
+  messageEvent,
+  startFeishuServer,
+  type FeishuServer,
+} from '../fakes/feishu-server.ts';
+import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
+import { startRedis, type RedisServer } from '../fakes/redis-server.ts';
+import { startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
 
-const { track } = useCleanups();
-const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
-const workers = { lock_seconds: 2, sweep_seconds: 1 };
+const PATIENCE = { timeout: 20_000 };
+
+/** One server for all: it is the same one that outlives Redis each time. */
+const { track } = useCleanups(afterAll);
+let redis: RedisServer;
+let first: ModelServer;
+let model: ModelServer;
+let feishu: FeishuServer;
+let server: ServerProcess;
+const client = createWebhookClient(() => server.url);
+
+beforeAll(async () => {
+  redis = track(await startRedis({ started: false }));
+  first = track(await startModelServer());
+  feishu = track(await startFeishuServer());
+  const app = { app_id: APP_ID, app_secret: APP_SECRET, domain: feishu.url };
+  const config = withModel(first.openaiUrl, {
+    channels: {
+      webhook: { type: 'webhook', api_keys: [API_KEY] },
+      team: { type: 'feishu', ...app, streaming: false, typing: false },
+    },
+    workers: { lock_seconds: 2, sweep_seconds: 1 },
+  });
+  server = track(await startServer({ config, redisUrl: redis.url }));
+});
+beforeEach(() => {
+  model = first.renewed();
+});
+
+const isReady = async () => expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
 
 test('at start: the server starts, says that it is not ready, refuses messages, and goes on when Redis comes', async () => {
-  const redis = track(await startRedis({ started: false }));
-  const model = track(await startModelServer());
-  const config = withModel(model.openaiUrl, { channels, workers });
-  const server = track(await startServer({ config, redisUrl: redis.url }));
-  const client = createWebhookClient(() => server.url);
   expect((await fetch(`${server.url}/healthz`)).status).toBe(200);
   const ready = await fetch(`${server.url}/readyz`);
   expect(ready.status).toBe(503);
@@ -28,19 +56,12 @@ test('at start: the server starts, says that it is not ready, refuses messages, 
   expect(await refused.json()).toMatchObject({ code: 'storage_unavailable' });
 
   await redis.start();
-  await vi.waitFor(async () => expect((await fetch(`${server.url}/readyz`)).status).toBe(200), {
-    timeout: 20_000,
-  });
+  await vi.waitFor(isReady, PATIENCE);
   await client.send('anybody there?', { id: 'm1' });
   expect(await client.settled('m1')).toMatchObject({ status: 'done' });
 });
 
 test('killed in the middle of a run: acknowledged messages are answered once when it is back', async () => {
-  const redis = track(await startRedis());
-  const model = track(await startModelServer());
-  const config = withModel(model.openaiUrl, { channels, workers });
-  const server = track(await startServer({ config, redisUrl: redis.url }));
-  const client = createWebhookClient(() => server.url);
   let go = (): void => undefined;
   model.enqueue({ text: 'the held answer', hold: new Promise<void>((resolve) => (go = resolve)) });
   await client.send('first', { id: 'a', conversation: 'x' });
@@ -62,28 +83,13 @@ test('killed in the middle of a run: acknowledged messages are answered once whe
   expect(await client.settled('b')).toMatchObject({ status: 'done' });
   await vi.waitFor(
     async () => expect((await client.post('third', { id: 'c', conversation: 'z' })).ok).toBe(true),
-    {
-      timeout: 20_000,
-    },
+    PATIENCE,
   );
   expect(await client.settled('c')).toMatchObject({ status: 'done' });
   expect(server.child.exitCode).toBeNull();
 });
 
 test('a long connection acknowledges nothing meanwhile, and the platform’s redelivery is answered, once, by itself', async () => {
-  const redis = track(await startRedis());
-  const model = track(await startModelServer());
-  const feishu = track(await startFeishuServer());
-  const team = {
-    type: 'feishu',
-    app_id: APP_ID,
-    app_secret: APP_SECRET,
-    domain: feishu.url,
-    streaming: false,
-    typing: false,
-  };
-  const config = withModel(model.openaiUrl, { channels: { team }, workers });
-  const server = track(await startServer({ config, redisUrl: redis.url }));
   // The vendor's client loses what comes before it listens.
   await server.line(/long connection is up/);
   const event = messageEvent({ id: 'om_1', text: 'hello' });
@@ -92,12 +98,12 @@ test('a long connection acknowledges nothing meanwhile, and the platform’s red
   expect(await feishu.push(event)).not.toBe(200);
   expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
   await redis.start();
-  await vi.waitFor(async () => expect(await feishu.push(event)).toBe(200), { timeout: 20_000 });
-  await vi.waitFor(() => expect(feishu.seen('oc_chat')).toHaveLength(1), { timeout: 20_000 });
+  await vi.waitFor(async () => expect(await feishu.push(event)).toBe(200), PATIENCE);
+  await vi.waitFor(() => expect(feishu.seen('oc_chat')).toHaveLength(1), PATIENCE);
   // Another one, to have an end to wait for: had the first been answered twice, it would be before this.
   expect(await feishu.push(event)).toBe(200);
   expect(await feishu.push(messageEvent({ id: 'om_2', text: 'thanks' }))).toBe(200);
-  await vi.waitFor(() => expect(feishu.seen('oc_chat').at(-1)).toMatch(/thanks$/), { timeout: 20_000 });
+  await vi.waitFor(() => expect(feishu.seen('oc_chat').at(-1)).toMatch(/thanks$/), PATIENCE);
   expect(feishu.seen('oc_chat')).toHaveLength(2);
-  expect((await fetch(`${server.url}/readyz`)).status).toBe(200);
+  await isReady();
 });
