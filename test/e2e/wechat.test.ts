@@ -1,8 +1,7 @@
 // WeChat through wechaty on the whole server: from the code that waits to be scanned to answers in a room, through logouts, dying
 // child processes, and the server's own end. The puppet is the unmodified mock, in the real child process.
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { types } from 'wechaty-puppet';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -67,7 +66,8 @@ describe('one server', () => {
   beforeAll(async () => {
     platform = await startWechatPlatform();
     model = await startModelServer();
-    server = await startServer({ config: configOf(model.openaiUrl, platform) });
+    const absent = { type: 'wechat', puppet: 'wechaty-puppet-wechat4u' };
+    server = await startServer({ config: configOf(model.openaiUrl, platform, { memory: '' }, { absent }) });
     await platform.up();
   }, 60_000);
   afterAll(async () => {
@@ -91,7 +91,8 @@ describe('one server', () => {
     platform.happen({ do: 'heartbeat' });
     await reaches(server, {
       state: 'connected',
-      detail: expect.stringContaining('last sign of life 0 s ago') as string,
+      // Told to the second; a busy machine may take some to look.
+      detail: expect.stringMatching(/last sign of life \d s ago/) as string,
     });
   });
 
@@ -171,47 +172,27 @@ describe('one server', () => {
     expect(server.lines.filter((line) => line.includes(SECRET))).toEqual([]);
   });
 
-  test('the server is killed: its child ends by itself, with what the puppet has started', async () => {
-    platform.happen({ do: 'spawn' });
-    await platform.until(() => platform.spawned.length > 0);
-    const family = [platform.pids.at(-1)!, ...platform.spawned];
-    expect(family.every(isAlive)).toBe(true);
-    await server.kill('SIGKILL');
-    await vi.waitFor(() => expect(family.filter(isAlive)).toEqual([]), PATIENCE);
+  test('a puppet that isn’t installed is named while another account works', async () => {
+    await reaches(server, { state: 'connected' });
+    const detail = expect.stringContaining('the puppet wechaty-puppet-wechat4u is not installed') as string;
+    await reaches(server, { state: 'failed', detail }, 'absent');
+  });
+
+  test('SIGTERM ends all; the kept login is its owner’s only', async () => {
+    platform.happen({ do: 'remember' });
+    await platform.until(() => platform.remembered() > 0);
+    expect(await server.kill('SIGTERM')).toBe(0);
+    expect(platform.pids.filter(isAlive)).toEqual([]);
+    const card = join(server.dataDir, 'wechat-friends.memory-card.json');
+    expect(await readFile(card, 'utf8')).toContain('a login');
+    expect((await stat(card)).mode & 0o077).toBe(0);
   });
 });
 
-const { later, track } = useCleanups();
-
-async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-wechat-'));
-  later(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
-
-test('a puppet that isn’t installed is named while another account works; SIGTERM ends all; the kept login is its owner’s only', async () => {
-  const platform = track(await startWechatPlatform());
-  const model = track(await startModelServer());
-  const dataDir = await makeFolder();
-  const absent = { type: 'wechat', puppet: 'wechaty-puppet-wechat4u' };
-  const config = configOf(model.openaiUrl, platform, { memory: '' }, { absent });
-  const server = track(await startServer({ config, dataDir }));
-  await platform.up();
-  platform.login();
-  await reaches(server, { state: 'connected' });
-  const detail = expect.stringContaining('the puppet wechaty-puppet-wechat4u is not installed') as string;
-  await reaches(server, { state: 'failed', detail }, 'absent');
-  platform.happen({ do: 'remember' });
-  await platform.until(() => platform.remembered() > 0);
-  expect(await server.kill('SIGTERM')).toBe(0);
-  expect(platform.pids.filter(isAlive)).toEqual([]);
-  const card = join(dataDir, 'wechat-friends.memory-card.json');
-  expect(await readFile(card, 'utf8')).toContain('a login');
-  expect((await stat(card)).mode & 0o077).toBe(0);
-});
+const { track } = useCleanups();
 
 test(
-  'two gateways: one has the login; when it is killed, the other one takes over and sends what waits',
+  'two gateways: one has the login; when it is killed, its child ends by itself, with what the puppet has started, and the other gateway takes over and sends what waits',
   { timeout: 120_000 },
   async () => {
     const redis = track(await startRedis());
@@ -232,7 +213,12 @@ test(
     const asked = model.requests.length;
     platform.say({ id: 'd2', from: ADA.id, text: 'and now?' });
     await model.request(asked);
+    platform.happen({ do: 'spawn' });
+    await platform.until(() => platform.spawned.length > 0);
+    const family = [platform.pids.at(-1)!, ...platform.spawned];
+    expect(family.every(isAlive)).toBe(true);
     await first.kill('SIGKILL');
+    await vi.waitFor(() => expect(family.filter(isAlive)).toEqual([]), PATIENCE);
     // Either process may have been at work on it.
     resolve();
     await platform.up(2);
