@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer, type ScriptedReply } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
@@ -73,15 +74,7 @@ const phases: Phase[] = [
   },
 ];
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterAll(async () => {
-  for (const cleanup of cleanups.toReversed()) await cleanup();
-});
-
-function track<T extends { close(): Promise<unknown> }>(thing: T): T {
-  cleanups.push(() => thing.close());
-  return thing;
-}
+const { later, track } = useCleanups(afterAll);
 
 describe.each(['sqlite', 'redis: told to a gateway, felt by a worker'])('on %s', (backend) => {
   let model: ModelServer;
@@ -92,7 +85,7 @@ describe.each(['sqlite', 'redis: told to a gateway, felt by a worker'])('on %s',
 
   beforeAll(async () => {
     const folder = await mkdtemp(join(tmpdir(), 'lanekeeper-cancel-'));
-    cleanups.push(() => rm(folder, { recursive: true }));
+    later(() => rm(folder, { recursive: true }));
     const head = `description: 'A tool.', parameters: { type: 'object', properties: {} },`;
     for (const [file, body] of Object.entries(TOOLS))
       await writeFile(join(folder, file), `export default { ${head} ${body} };\n`);
