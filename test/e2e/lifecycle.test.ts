@@ -6,7 +6,8 @@ import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 import { startRedis } from '../fakes/redis-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
-import { API_KEY, createWebhookClient, readConversation } from '../fakes/webhook-client.ts';
+import { readEvents } from '../fakes/sse-client.ts';
+import { API_KEY, createWebhookClient, readConversation, type StatusBody } from '../fakes/webhook-client.ts';
 
 const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
 const { track } = useCleanups();
@@ -128,35 +129,54 @@ describe('settings', () => {
 });
 
 describe('--role', () => {
-  test('a gateway and two workers share the work on Redis', async () => {
-    const redis = track(await startRedis());
-    const model = track(await startModelServer());
+  const shared = useCleanups(afterAll);
+  let gateway: ServerProcess;
+  let workers: ServerProcess[];
+  let early: StatusBody;
+  const client = createWebhookClient(() => gateway.url);
+  beforeAll(async () => {
+    const redis = shared.track(await startRedis());
+    const model = shared.track(await startModelServer());
     const options = { config: withModel(model.openaiUrl, { channels }), redisUrl: redis.url };
-    const gateway = track(await startServer({ ...options, args: ['--role', 'gateway'] }));
-    const client = createWebhookClient(() => gateway.url);
-    const early = await client.send('nobody works yet', { conversation: 'early' });
+    const start = async (role: string) =>
+      shared.track(await startServer({ ...options, args: ['--role', role] }));
+    gateway = await start('gateway');
+    early = await client.send('nobody works yet', { conversation: 'early' });
+    workers = await Promise.all([start('worker'), start('worker')]);
+  });
+
+  test('a gateway and two workers share the work on Redis', async () => {
     expect(early.status).toBe('queued');
-    const workers = await Promise.all(
-      [1, 2].map(async () => track(await startServer({ ...options, args: ['--role', 'worker'] }))),
-    );
     expect(await client.settled(early.id)).toMatchObject({ status: 'done' });
+    const runs = () =>
+      workers.map((worker) => worker.lines.filter((line) => line.includes('run committed')).length);
     const posts = Array.from({ length: 40 }, (_, n) =>
       client.send(`message ${n}`, { conversation: `c${n}`, headers: { prefer: 'wait=20' } }),
     );
     for (const answer of await Promise.all(posts)) expect(answer.status).toBe('done');
     expect(gateway.lines.join('\n')).not.toContain('run started');
     // Log lines come through a pipe, a little later.
-    const share = await vi.waitFor(() => {
-      const counts = workers.map(
-        (worker) => worker.lines.filter((line) => line.includes('run committed')).length,
-      );
-      expect(counts[0]! + counts[1]!).toBe(41);
-      return counts;
-    }, PATIENCE);
-    expect(Math.min(...share)).toBeGreaterThan(0);
-    // A worker takes no messages from outside.
-    expect((await fetch(`${workers[0]!.url}/healthz`)).status).toBe(200);
-    expect((await fetch(`${workers[0]!.url}/webhook/webhook`, { method: 'POST' })).status).toBe(404);
+    await vi.waitFor(() => expect(runs()[0]! + runs()[1]!).toBe(41), PATIENCE);
+    expect(Math.min(...runs())).toBeGreaterThan(0);
+  });
+
+  test('an event stream and a waiting request on a gateway see a run of another process', async () => {
+    const wait = { conversation: 'seen', headers: { prefer: 'wait=20' } };
+    expect(await client.send('hi', wait)).toMatchObject({ status: 'done' });
+    const names: string[] = [];
+    const stream = await client.post('use:now', {
+      conversation: 'seen',
+      headers: { accept: 'text/event-stream' },
+    });
+    for await (const { event } of readEvents(stream)) names.push(event);
+    expect(names).toEqual(expect.arrayContaining(['queued', 'agent_start', 'tool_execution_end', 'done']));
+  });
+
+  test('a worker is ready, and takes no messages from outside', async () => {
+    const [worker] = workers;
+    expect((await fetch(`${worker!.url}/healthz`)).status).toBe(200);
+    expect((await fetch(`${worker!.url}/readyz`)).status).toBe(200);
+    expect((await createWebhookClient(() => worker!.url).post('hi')).status).toBe(404);
   });
 
   test.each([

@@ -4,9 +4,8 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startCallbackReceiver } from '../fakes/callback-receiver.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
-import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
-import { startRedis } from '../fakes/redis-server.ts';
-import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
+import type { ModelServer } from '../fakes/model-server.ts';
+import { ADMIN_TOKEN, type ServerProcess } from '../fakes/server.ts';
 import { readEvents, type ReadEvent } from '../fakes/sse-client.ts';
 import { startSystem, type System } from '../fakes/system.ts';
 import { API_KEY, createWebhookClient, readConversation, type StatusBody } from '../fakes/webhook-client.ts';
@@ -218,34 +217,5 @@ describe.each(['sqlite', 'redis'] as const)('on %s', (backend) => {
     });
     expect(await client.settled(named('m2'))).toMatchObject({ status: 'done' });
     expect(await client.status(named('m1'))).toMatchObject({ status: 'done' });
-  });
-});
-
-describe('a gateway and a worker', () => {
-  const shared = useCleanups(afterAll);
-  let gateway: ServerProcess;
-  let worker: ServerProcess;
-  beforeAll(async () => {
-    const model = shared.track(await startModelServer());
-    const redis = shared.track(await startRedis());
-    const channels = { webhook: { type: 'webhook', api_keys: [API_KEY] } };
-    const options = { config: withModel(model.openaiUrl, { channels }), redisUrl: redis.url };
-    const start = async (role: string) =>
-      shared.track(await startServer({ ...options, args: ['--role', role] }));
-    [gateway, worker] = await Promise.all([start('gateway'), start('worker')]);
-  });
-
-  test('an event stream and a waiting request on the gateway see a run of the worker', async () => {
-    const client = createWebhookClient(() => gateway.url);
-    expect(await client.send('hi', { headers: { prefer: 'wait=20' } })).toMatchObject({ status: 'done' });
-    const names: string[] = [];
-    for await (const { event } of readEvents(await client.post('use:now', { headers: EVENTS })))
-      names.push(event);
-    expect(names).toEqual(expect.arrayContaining(['queued', 'agent_start', 'tool_execution_end', 'done']));
-  });
-
-  test('the worker has no webhook of its own', async () => {
-    expect((await createWebhookClient(() => worker.url).post('hi')).status).toBe(404);
-    expect((await fetch(`${worker.url}/readyz`)).status).toBe(200);
   });
 });
