@@ -507,7 +507,8 @@ export async function startFeishuServer(): Promise<FeishuServer> {
       const message_id = `frame_${++serial}`;
       const { promise, resolve, reject } = Promise.withResolvers<number>();
       acks.set(message_id, resolve);
-      socket.once('close', () => reject(new Error('the connection closed before the acknowledgement')));
+      const closed = () => reject(new Error('the connection closed before the acknowledgement'));
+      socket.once('close', closed);
       const payload = Buffer.from(JSON.stringify(event));
       const size = Math.ceil(payload.length / parts);
       for (let seq = 0; seq < parts; seq++) {
@@ -527,7 +528,7 @@ export async function startFeishuServer(): Promise<FeishuServer> {
           }),
         );
       }
-      return promise;
+      return promise.finally(() => socket.off('close', closed));
     },
     sendRaw(data) {
       for (const socket of sockets.keys()) socket.send(data);
