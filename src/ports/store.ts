@@ -2,7 +2,7 @@
 //
 // Every operation is atomic (one Lua script on Redis, one SQL transaction on SQLite), costs as much as what is
 // new, and rejects only when the storage itself fails (AppError 'storage_unavailable'): a refusal is a value.
-// Time is the store's own clock. Both implementations pass test/contract/store.ts.
+// Time is the store's own clock. Both implementations pass test/contract/suites/store.ts.
 import type { Delivery, Reply } from '../domain/delivery.ts';
 import type { InboundMessage } from '../domain/inbound.ts';
 import type { HistoryEntry, Message, Usage } from '../domain/messages.ts';
@@ -20,7 +20,7 @@ export interface Lease {
 /** One step of an active run, kept until its commit. Plain JSON; `v` is the format's version. */
 export type JournalEntry =
   | { v: 1; kind: 'assistant'; message: Message; model?: string; stop?: string; usage?: Usage }
-  /** The result of one call, as soon as it is there. `message` is its content block. */
+  /** The result of one call, as soon as it is there, as a content block. `terminate`: it asked to end the run. */
   | { v: 1; kind: 'tool_result'; call_id: string; block: Message['content'][number]; terminate?: boolean }
   /**
    * A call that was about to be executed, so that a resumed run knows what may have taken effect. `idempotent`: running

@@ -1,6 +1,6 @@
 // What is stored, in its versions, for both storages. A record says its version in `v`; one without is of version 1. An older
 // one is brought up to date when it is read, step by step. One that a later release wrote is not guessed at: the run is left
-// to a process of that release. See docs/decisions/0007-stored-formats.md.
+// to a process of that release. See docs/decisions/0008-stored-formats.md.
 import type { InboundMessage } from '../domain/inbound.ts';
 import type { HistoryEntry } from '../domain/messages.ts';
 import type { JournalEntry, Snapshot } from '../ports/store.ts';
