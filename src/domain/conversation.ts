@@ -25,6 +25,7 @@ export function conversationOf(
   return conversationId(account, chat, scope === 'sender' ? sender.id : undefined);
 }
 
+/** Whose account a conversation belongs to; an id without a colon is returned whole. */
 export function accountOf(conversation: string): string {
   const colon = conversation.indexOf(':');
   return colon === -1 ? conversation : conversation.slice(0, colon);

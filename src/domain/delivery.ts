@@ -19,9 +19,10 @@ export interface Delivery {
   messages: string[];
   /** From the ReplyTarget of the newest of them. */
   address: Record<string, unknown>;
+  /** Of the run. */
   status: 'done' | 'failed';
   reply: Reply;
-  /** Milliseconds since the epoch. */
+  /** When it was made: milliseconds since the epoch. */
   at: number;
 }
 

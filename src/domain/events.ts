@@ -40,6 +40,7 @@ export type RunEventBody =
   /** Ids of inbound messages taken into the running run. */
   | { type: 'steered'; messages: string[] }
   | { type: 'turn_end'; stop: StopReason; usage?: Usage; model?: string }
+  /** Older turns left the context: how many messages, and whether a summary takes their place. */
   | { type: 'compacted'; dropped: number; summary: boolean }
   /** `code` is from the error catalogue or names a fixed sentence; `message` is the sentence that the user gets. */
   | { type: 'error'; code: string; message: string }

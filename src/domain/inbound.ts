@@ -1,7 +1,10 @@
 // What a channel hands to accept(): one message from a person or program, and where its answer goes.
 
+/** Who wrote a message. */
 export interface Sender {
+  /** The platform's id, of which only its own account knows the meaning. */
   id: string;
+  /** As people see it. */
   name?: string;
   /** A program, as far as the platform tells. */
   bot?: boolean;
@@ -23,6 +26,7 @@ export interface Attachment {
   ref: string;
   media_type?: string;
   name?: string;
+  /** In bytes, where known. */
   size?: number;
 }
 

@@ -1,6 +1,6 @@
 // The words of a conversation: content blocks and messages, in Claude's shape whatever vendor produced them.
 // Stored in histories and journals, shown by the API.
-import type { Attachment } from './inbound.ts';
+import type { Attachment, Note, Sender } from './inbound.ts';
 
 export interface TextBlock {
   type: 'text';
@@ -75,9 +75,9 @@ export interface HistoryEntry extends Message {
   /** Id of the inbound message that a user entry came from; absent on tool results and assistant entries. */
   id?: string;
   /** Who said it, on user entries that came from an inbound message. */
-  sender?: { id: string; name?: string; bot?: boolean };
+  sender?: Sender;
   /** What others said in the group before it: shown to the model with this entry, and not its sender's words. */
-  notes?: { id: string; at: number; sender: { id: string; name?: string }; text: string }[];
+  notes?: Note[];
   /** Set on assistant entries: the model entry that produced it and why it stopped. */
   model?: string;
   stop?: StopReason;
@@ -95,6 +95,7 @@ export interface Usage {
   cached: number;
 }
 
+/** The text blocks of it, joined; other blocks are left out. */
 export function textOf(content: string | readonly Block[]): string {
   if (typeof content === 'string') return content;
   let text = '';

@@ -72,14 +72,9 @@ const SENTENCES = {
     zh: '消息没能保存下来，请稍后再发一次。',
     en: "Your message couldn't be saved. Please send it again in a moment.",
   },
-  message_too_long: { zh: '消息太长了，请缩短后再发。', en: 'That message is too long; please shorten it.' },
   file_gone: {
     zh: '文件“{name}”已过期，发不出来了。',
     en: 'The file "{name}" has expired and can no longer be sent.',
-  },
-  shutting_down: {
-    zh: '服务正在重启，请稍后再发一次。',
-    en: 'The service is restarting. Please send it again in a moment.',
   },
 
   // Commands.

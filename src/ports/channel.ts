@@ -1,6 +1,6 @@
 // Channel: one account on one platform. parse → accept on the way in, deliver on the way out.
 import type { Delivery } from '../domain/delivery.ts';
-import type { InboundMessage } from '../domain/inbound.ts';
+import type { Attachment, ReplyTarget, Sender } from '../domain/inbound.ts';
 
 /** What a channel knows of a message; accept() adds the conversation id, the busy mode and the time. */
 export interface ChannelMessage {
@@ -8,16 +8,18 @@ export interface ChannelMessage {
   id: string;
   /** The platform's chat id. */
   chat: string;
+  /** The platform's id of the thread in it. */
   thread?: string;
-  sender: InboundMessage['sender'];
+  sender: Sender;
   text: string;
   /** The message that it quotes, as Markdown: told to the model before the text, but no part of what was asked. */
   quote?: string;
-  attachments?: InboundMessage['attachments'];
+  attachments?: Attachment[];
+  /** Said among several people. */
   group?: boolean;
   /** The bot was addressed (mention, reply to it); always true in direct chats. */
   mentioned?: boolean;
-  replyTo?: InboundMessage['replyTo'];
+  replyTo?: ReplyTarget;
   /** The platform's time, milliseconds since the epoch; default now. */
   at?: number;
 }
@@ -60,6 +62,7 @@ export interface ChannelStatus {
 /** Small facts of one account that outlive the process: kept for the dedupe window; the first value of a key wins. */
 export interface ChannelMemory {
   remember(key: string, value: string): Promise<void>;
+  /** Undefined: never remembered, or forgotten. */
   find(key: string): Promise<string | undefined>;
 }
 
@@ -111,7 +114,7 @@ export interface Channel {
   start(): Promise<void>;
   /** Leaves no timer, socket or child behind. Idempotent. */
   stop(): Promise<void>;
-  /** Sends once; never throws. A resend carries the same delivery id. */
+  /** Sends once; never rejects. A resend carries the same delivery id. */
   deliver(delivery: Delivery, signal: AbortSignal): Promise<DeliveryResult>;
   status(): ChannelStatus;
   /** Absent: people see nothing until the answer is delivered. */

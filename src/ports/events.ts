@@ -1,6 +1,6 @@
 // RunEventLog: the short-lived, resumable stream of run events of each conversation, across processes.
 // Best effort by design: what matters for good is in the history and in message statuses, so a reader that was
-// away too long gets `resync` and reads those. Never blocks or fails a run: publish reports and swallows nothing else.
+// away too long gets `resync` and reads those. Nothing here may hold up or fail a run.
 import type { RunEvent } from '../domain/events.ts';
 
 export type LoggedEvent =
@@ -14,10 +14,12 @@ export interface EventSubscription extends AsyncIterable<LoggedEvent> {
 }
 
 export interface RunEventLog {
+  /** Appends, in order. Never rejects: what could not be published is logged, and its readers get `resync`. */
   publish(conversation: string, events: RunEvent[]): Promise<void>;
   /**
    * Resolves when attached: everything published from then on is delivered, after what came since `after` (an id from
    * an earlier event; absent: nothing earlier). In order, without repetition. Ends when closed or aborted.
+   * Rejects when the storage fails.
    */
   subscribe(
     conversation: string,

@@ -16,6 +16,7 @@ export interface LaneQueue {
   wake(conversation: string): Promise<void>;
   /** Starts working, once per queue. Resolves when the worker is ready. */
   work(handler: LaneHandler, options: { concurrency: number }): Promise<void>;
+  /** Conversations in the queue, those of all processes. Rejects when it is unreachable. */
   depth(): Promise<{ waiting: number; active: number; delayed: number }>;
   /** Takes no more; waits up to graceMs for active handlers, then aborts them with 'drain' and waits for them. Idempotent. */
   close(graceMs: number): Promise<void>;

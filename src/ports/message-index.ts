@@ -10,5 +10,6 @@ export interface IndexedMessage {
 export interface MessageIndex {
   /** Remembers it unless the id is known; returns what was known. Idempotent. */
   remember(account: string, messageId: string, entry: IndexedMessage): Promise<IndexedMessage | undefined>;
+  /** Undefined: never seen, or longer ago than the dedupe window. */
   find(account: string, messageId: string): Promise<IndexedMessage | undefined>;
 }

@@ -24,6 +24,7 @@ export interface ModelRequest {
   cacheKey: string;
   /** Overrides the entry's key for this call (getApiKey hook). */
   apiKey?: string;
+  /** Absent: the model's own way. */
   thinking?: 'off' | 'low' | 'medium' | 'high';
 }
 
@@ -33,6 +34,7 @@ export interface RawToolCall {
   id: string;
   name: string;
   arguments: string;
+  /** As ToolUseBlock has it. */
   extra?: Record<string, unknown>;
 }
 
@@ -85,7 +87,9 @@ export interface ModelClient {
   name: string;
   /** Tokens the model takes in all. */
   contextWindow: number;
+  /** Tokens it may answer. */
   maxOutputTokens: number;
+  /** It can look at pictures; if not, they are named in words. */
   images: boolean;
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
 }

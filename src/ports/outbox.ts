@@ -1,6 +1,6 @@
 // Outbox: what is to be sent, in order, one at a time per conversation; the same lease idea as the store.
 // Answers enter it through ConversationStore.commit only. Rejects only when the storage fails.
-import type { Delivery, DeliveryRecord } from '../domain/delivery.ts';
+import type { Delivery, DeliveryRecord, DeliveryState } from '../domain/delivery.ts';
 import type { Page } from './reader.ts';
 
 export interface DeliveryLease {
@@ -27,7 +27,8 @@ export interface Outbox {
   postpone(lease: DeliveryLease, delayMs: number, reason: string): Promise<boolean>;
   /** Given up until somebody retries it: listed, and out of the way of those behind it. False if stale. */
   park(lease: DeliveryLease, error: string): Promise<{ more: boolean } | false>;
-  list(query: { state: 'pending' | 'parked'; cursor?: string; limit: number }): Promise<Page<DeliveryRecord>>;
+  /** Page by page; pending ones of a conversation in the order in which they are sent. */
+  list(query: { state: DeliveryState; cursor?: string; limit: number }): Promise<Page<DeliveryRecord>>;
   /** Queues what no run has to say (a notice), behind what waits. Durable when it resolves. Not idempotent. */
   add(delivery: Delivery): Promise<void>;
   /** Puts a parked delivery at the end of its conversation's queue with its attempts at 0. Returns the conversation. */
