@@ -1,5 +1,5 @@
 // What documentation and comments name is there: files, links with their anchors, settings, commands, metrics.
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -74,6 +74,12 @@ describe.each(pages)('%s', (page) => {
     const metrics = [...text.matchAll(/\blanekeeper_([a-z_]+)/g)].map(([, name]) => name!);
     expect(metrics.filter((name) => !read('src/telemetry/metrics.ts').includes(name))).toEqual([]);
   });
+});
+
+it('CONTRIBUTING.md says what is in each folder of src', () => {
+  const map = read('CONTRIBUTING.md');
+  const folders = readdirSync(join(ROOT, 'src'), { withFileTypes: true }).filter((one) => one.isDirectory());
+  expect(folders.map(({ name }) => name).filter((name) => !map.includes(`\`src/${name}\``))).toEqual([]);
 });
 
 it('comments name files that are there', () => {
