@@ -1,7 +1,10 @@
 import { defineConfig } from 'vitest/config';
 
 // One project per kind of test, so that each runs alone: `npx vitest run --project unit`.
-const project = (name: string, more: { fileParallelism?: boolean; testTimeout?: number } = {}) => ({
+const project = (
+  name: string,
+  more: { fileParallelism?: boolean; testTimeout?: number; hookTimeout?: number } = {},
+) => ({
   test: {
     name,
     include: [`test/${name}/**/*.test.ts`],
@@ -19,7 +22,8 @@ export default defineConfig({
     projects: [
       project('unit'),
       project('contract', { testTimeout: 60_000 }),
-      project('e2e', { testTimeout: 60_000 }),
+      // Servers that a file's tests share are started in hooks.
+      project('e2e', { testTimeout: 60_000, hookTimeout: 60_000 }),
       project('browser', { testTimeout: 60_000 }),
       project('faults', { fileParallelism: false, testTimeout: 120_000 }),
       project('bench', { fileParallelism: false, testTimeout: 120_000 }),
