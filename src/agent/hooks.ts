@@ -4,7 +4,7 @@
 import type { Message, ToolResultBlock, ToolUseBlock, Usage } from '../domain/messages.ts';
 import type { ModelClient, ModelRequest } from '../ports/model.ts';
 import type { Tool, ToolResult } from '../ports/tool.ts';
-import type { AgentPrompt } from './types.ts';
+import type { AgentPrompt } from './prompt.ts';
 
 export interface CallInfo {
   call: ToolUseBlock;

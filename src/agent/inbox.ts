@@ -1,7 +1,7 @@
 // The two views of the inbox: steering (taken at turn boundaries, and looked at between the calls of a batch) and
 // follow-up (taken when the run would end). Each shows the model one message at a time, or all that wait.
 import { emit, takeIn, type Run } from './run.ts';
-import type { AgentPrompt } from './types.ts';
+import type { AgentPrompt } from './prompt.ts';
 
 /** Fetches steering messages, unless some are held already; true if any wait to be shown. */
 export async function fetchSteering(run: Run): Promise<boolean> {

@@ -16,7 +16,8 @@ import type { AgentEntry, AgentOptions, AgentResult } from './types.ts';
 export { RunInterrupted } from './abort.ts';
 export { createCalibration, type Calibration } from './context/calibration.ts';
 export type { AgentHooks } from './hooks.ts';
-export type { AgentOptions, AgentPrompt, AgentResult } from './types.ts';
+export type { AgentPrompt } from './prompt.ts';
+export type { AgentOptions, AgentResult } from './types.ts';
 
 /**
  * Runs the agent until it has answered, failed, or was cancelled: all of these are results. Rejects only with

@@ -3,7 +3,8 @@
 import type { Message, ToolResultBlock, ToolUseBlock, Usage } from '../domain/messages.ts';
 import { textOf } from '../domain/messages.ts';
 import type { JournalEntry } from '../ports/store.ts';
-import type { AgentEntry, AgentPrompt } from './types.ts';
+import type { AgentPrompt } from './prompt.ts';
+import type { AgentEntry } from './types.ts';
 
 export interface Resumed {
   /** False: the journal has no step of a run. */

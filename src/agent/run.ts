@@ -10,7 +10,8 @@ import { createBreakers, type Breakers } from './breakers.ts';
 import { createCalibration, type Calibration } from './context/calibration.ts';
 import { createDeadlines, type Deadlines } from './deadlines.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
-import type { AgentOptions, AgentPrompt, ContextMessage } from './types.ts';
+import type { AgentPrompt } from './prompt.ts';
+import type { AgentOptions, ContextMessage } from './types.ts';
 
 export interface Run {
   readonly options: AgentOptions;

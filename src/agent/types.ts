@@ -12,17 +12,7 @@ import type { JournalEntry } from '../ports/store.ts';
 import type { Tool } from '../ports/tool.ts';
 import type { Calibration } from './context/calibration.ts';
 import type { AgentHooks } from './hooks.ts';
-
-/** A user message on its way into the run, rendered for the model. */
-export interface AgentPrompt {
-  message: Message;
-  /** Id of the inbound message; in the events, the journal and the entry. */
-  id?: string;
-  /** When it was received, milliseconds since the epoch; default: when the run took it. */
-  at?: number;
-  /** Who sent it: what tools see as the sender from then on. */
-  sender?: Sender;
-}
+import type { AgentPrompt } from './prompt.ts';
 
 /** `compact`: as HistoryEntry has it. */
 export type ContextMessage = Message & { compact?: boolean };

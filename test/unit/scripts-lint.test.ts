@@ -70,6 +70,8 @@ const CASES: [file: string, text: string, rule: string | undefined][] = [
   ['src/lane/f.ts', `export const f = (x: any) => x;`, 'no-explicit-any'],
   ['src/net/a.ts', `import './b.ts';\nexport const a = 1;`, 'no-cycle'],
   ['src/net/b.ts', `import './a.ts';\nexport const b = 1;`, 'no-cycle'],
+  ['src/net/c.ts', `import type { D } from './d.ts';\nexport type C = D | 1;`, 'no-cycle'],
+  ['src/net/d.ts', `import type { C } from './c.ts';\nexport type D = C | 2;`, 'no-cycle'],
 ];
 
 interface Diagnostic {
