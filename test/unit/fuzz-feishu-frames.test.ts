@@ -70,7 +70,7 @@ const odd = fc
       fc.anything().map((header) => tryJson({ ...messageEvent(), header })),
     ),
     headers: fc.oneof(
-      { weight: 3, arbitrary: fc.string().map((id) => ({ ...WHOLE, message_id: `x${id}` })) },
+      { weight: 3, arbitrary: fc.string().map((id) => Object.assign({ message_id: `x${id}` }, WHOLE)) },
       fc.record(
         {
           type: fc.constantFrom('event', 'card', 'ping', 'pong', '__proto__'),
