@@ -225,6 +225,37 @@ describe('the configuration', () => {
     );
   });
 
+  it('is valid, or an error that names the problem, whatever the environment holds', () => {
+    const likely = fc.constantFrom(
+      '3000',
+      '-1',
+      '0x10',
+      '::1',
+      'redis://h:1/0',
+      'rediss://',
+      'debug',
+      '1e3',
+      './x',
+    );
+    const value = fc.option(fc.oneof(likely, anyText), { nil: undefined });
+    const names = ['HOST', 'PORT', 'ADMIN_TOKEN', 'LOG_LEVEL', 'REDIS_URL', 'LANEKEEPER_DATA_DIR'];
+    let valid = 0;
+    fc.assert(
+      fc.property(fc.record(Object.fromEntries(names.map((name) => [name, value]))), (env) => {
+        try {
+          const { config } = loadConfig({ env, cwd: folder });
+          valid += 1;
+          expect(Number.isInteger(config.server.port) && config.server.port >= 0).toBe(true);
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError);
+          expect((error as Error).message).toMatch(/environment variable [A-Z_]+/);
+        }
+      }),
+      { numRuns: 60 },
+    );
+    expect(valid).toBeGreaterThan(0);
+  });
+
   it('is valid, or an error that names the problem, whatever the file holds', () => {
     const keys = fc.constantFrom('server', 'workers', 'models', 'channels', 'agent', 'port', 'tools', 'type');
     const tree = fc.letrec<{ node: unknown }>((tie) => ({
