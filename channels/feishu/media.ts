@@ -2,14 +2,9 @@
 import type { Attachment } from '../../src/domain/inbound.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import type { MediaStore } from '../../src/ports/media.ts';
+import { fetchedOf, MAX_FILES, notFetched, type Fetched } from '../shared/files.ts';
 import type { FeishuApi } from './client/api.ts';
 import type { Resource } from './content.ts';
-
-export interface Fetched {
-  attachments: Attachment[];
-  /** What could not be fetched, in words for the model. */
-  notes: string[];
-}
 
 export interface Media {
   /** Never rejects. */
@@ -24,7 +19,6 @@ export interface MediaOptions {
 
 /** The platform waits 3 s for the acknowledgement. */
 const PATIENCE_MS = 2_000;
-const MAX_FILES = 10;
 
 export function createMedia({ api, store, log }: MediaOptions): Media {
   async function fetchOne(message: string, resource: Resource): Promise<Attachment> {
@@ -49,19 +43,13 @@ export function createMedia({ api, store, log }: MediaOptions): Media {
               return undefined;
             });
             const found = await Promise.race([fetched, late]);
-            return found === 'late' || found === undefined ? noteOf(resource) : found;
+            return found === 'late' || found === undefined ? notFetched(resource) : found;
           }),
         );
-        return {
-          attachments: results.filter((result) => typeof result !== 'string'),
-          notes: results.filter((result) => typeof result === 'string'),
-        };
+        return fetchedOf(results);
       } finally {
         clearTimeout(timer);
       }
     },
   };
 }
-
-const noteOf = ({ type, name }: Resource): string =>
-  `(a file of type ${type}${name === undefined ? '' : `, ${name}`}, that could not be fetched)`;

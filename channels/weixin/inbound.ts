@@ -6,8 +6,9 @@ import { AppError } from '../../src/domain/errors.ts';
 import { languageOf, sentence } from '../../src/domain/sentences.ts';
 import type { Accept, Accepted } from '../../src/ports/channel.ts';
 import type { Logger } from '../../src/ports/log.ts';
+import type { Fetched } from '../shared/files.ts';
 import type { Login } from './client/api.ts';
-import type { Fetched, Media } from './media.ts';
+import type { Media } from './media.ts';
 import { parseMessage, type Parsed } from './parse.ts';
 import type { People } from './people.ts';
 

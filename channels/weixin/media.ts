@@ -2,14 +2,9 @@
 import type { Attachment } from '../../src/domain/inbound.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import type { MediaStore } from '../../src/ports/media.ts';
+import { fetchedOf, MAX_FILES, notFetched, type Fetched } from '../shared/files.ts';
 import type { WeixinApi } from './client/api.ts';
 import type { Resource } from './parse.ts';
-
-export interface Fetched {
-  attachments: Attachment[];
-  /** What could not be fetched, in words for the model. */
-  notes: string[];
-}
 
 export interface Media {
   /** Never rejects. */
@@ -24,7 +19,6 @@ export interface MediaOptions {
 
 /** Messages that came after it wait as long. */
 const PATIENCE_MS = 20_000;
-const MAX_FILES = 10;
 
 export function createMedia({ api, store, log }: MediaOptions): Media {
   async function fetchOne(resource: Resource, signal: AbortSignal): Promise<Attachment | string> {
@@ -39,7 +33,7 @@ export function createMedia({ api, store, log }: MediaOptions): Media {
       return { type, ...kept };
     } catch (error) {
       log.warn({ error, type }, 'a file of a message could not be fetched');
-      return `(a file of type ${type}${name === undefined ? '' : `, ${name}`}, that could not be fetched)`;
+      return notFetched(resource);
     }
   }
 
@@ -48,10 +42,7 @@ export function createMedia({ api, store, log }: MediaOptions): Media {
       if (resources.length === 0) return { attachments: [], notes: [] };
       const limit = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
       const results = await Promise.all(resources.slice(0, MAX_FILES).map((one) => fetchOne(one, limit)));
-      return {
-        attachments: results.filter((result) => typeof result !== 'string'),
-        notes: results.filter((result) => typeof result === 'string'),
-      };
+      return fetchedOf(results);
     },
   };
 }
