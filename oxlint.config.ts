@@ -18,8 +18,8 @@ const MIDDLE = [
   'shared',
   ...CHANNELS,
 ];
-const TOP = ['lane', 'http', 'storage', 'channels'];
-const ROOT = ['main', 'serve', 'compose', 'backend', 'doctor', 'system-clock'].map((name) => `${name}\\.ts`);
+const TOP = ['lane', 'http', 'storage', 'channels', 'doctor'];
+const ROOT = ['main', 'serve', 'compose', 'backend', 'system-clock'].map((name) => `${name}\\.ts`);
 const OUTSIDE = ['bench', 'test', 'scripts'];
 const AREAS = [...BASE, ...MIDDLE, ...TOP, ...ROOT, ...OUTSIDE];
 
@@ -86,14 +86,14 @@ const PLACES: Place[] = [
     may: [...BASE, ...MIDDLE, 'channels', 'http'],
     sdks: SDKS.filter((name) => name.includes('fastify')),
   },
-  { files: 'src/*.ts', may: AREAS.filter((area) => !OUTSIDE.includes(area)) },
+  { files: 'src/{*.ts,doctor/**}', may: AREAS.filter((area) => !OUTSIDE.includes(area)) },
   { files: 'config/**', may: ['domain', 'ports'], sdks: ['yaml'] },
 ];
 
 const directions = ({ files, may, sdks = [] }: Place): OxlintOverride => {
   const areas = AREAS.filter((area) => !may.includes(area));
   const foreign = SDKS.filter((name) => !sdks.includes(name));
-  const atHome = files.startsWith('config') || files === 'src/*.ts';
+  const atHome = files.startsWith('config') || files.startsWith('src/{');
   return {
     files: [files],
     rules: {

@@ -1,6 +1,6 @@
-// `npm run doctor [-- --live]`: prints what src/doctor.ts finds, one line each; exit code 1 if something is wrong.
+// `npm run doctor [-- --live]`: prints what src/doctor finds, one line each; exit code 1 if something is wrong.
 import { parseArgs } from 'node:util';
-import { diagnose } from '../src/doctor.ts';
+import { diagnose } from '../src/doctor/index.ts';
 
 const { values } = parseArgs({ options: { live: { type: 'boolean', default: false } } });
 const LABEL = { ok: 'ok   ', note: 'note ', wrong: 'WRONG' };

@@ -1,6 +1,6 @@
 // storage.url in all its forms, and what the operator is told of Redis' settings, on every server.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { diagnose } from '../../src/doctor.ts';
+import { diagnose } from '../../src/doctor/index.ts';
 import type { Logger } from '../../src/ports/log.ts';
 import { parseAddress } from '../../src/storage/redis/address.ts';
 import { createRedisStorage } from '../../src/storage/redis/index.ts';

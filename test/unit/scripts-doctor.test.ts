@@ -9,7 +9,7 @@ import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { startIlinkServer } from '../fakes/ilink-server.ts';
 import { silentLog } from '../fakes/log.ts';
-import { diagnose, type DoctorOptions, type Finding } from '../../src/doctor.ts';
+import { diagnose, type DoctorOptions, type Finding } from '../../src/doctor/index.ts';
 
 const { track } = useCleanups();
 let cwd: string;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { checkArguments } from '../../src/agent/validate.ts';
-import { diagnose } from '../../src/doctor.ts';
+import { diagnose } from '../../src/doctor/index.ts';
 import type { Tool } from '../../src/ports/tool.ts';
 import { createFolderSource } from '../../src/tools/folder.ts';
 import type { SourceTool } from '../../src/tools/source.ts';
