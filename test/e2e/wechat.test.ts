@@ -38,6 +38,15 @@ async function sent(platform: WechatPlatform, texts: string[]): Promise<void> {
   await vi.waitFor(() => expect(platform.sent.map(({ text }) => text)).toEqual(texts), PATIENCE);
 }
 
+/** The server has heard that what was sent has arrived: if its child ended before, the next one would send it again. */
+async function heard(server: ServerProcess): Promise<void> {
+  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+  await vi.waitFor(async () => {
+    const answer = await fetch(`${server.url}/api/deliveries?state=pending`, { headers });
+    expect(await answer.json()).toEqual({ items: [] });
+  }, PATIENCE);
+}
+
 const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}`) && !isZombie(pid);
 
 /** Nobody has asked for how it ended, but it has. */
@@ -111,6 +120,7 @@ describe('one server', () => {
     platform.say(asked);
     await sent(platform, ['echo: hello', '@Ada echo: Ada: what is tea?']);
     expect(platform.sent[1]).toMatchObject({ to: ROOM.id, mentions: [ADA.id] });
+    await heard(server);
     platform.sent.length = 0;
   });
 
@@ -133,6 +143,7 @@ describe('one server', () => {
     expect(platform.sent).toEqual([]);
     platform.login();
     await sent(platform, ['worth waiting for']);
+    await heard(server);
     platform.sent.length = 0;
   });
 
@@ -152,6 +163,7 @@ describe('one server', () => {
     await sent(platform, ['the answer']);
     platform.say({ id: 'd4', from: ADA.id, text: 'thanks' });
     await sent(platform, ['the answer', 'echo: thanks']);
+    await heard(server);
     platform.sent.length = 0;
   });
 
@@ -162,6 +174,7 @@ describe('one server', () => {
     platform.login();
     platform.say({ id: `after-${how}`, from: ADA.id, text: how });
     await sent(platform, [`echo: ${how}`]);
+    await heard(server);
     platform.sent.length = 0;
     expect(server.child.exitCode).toBeNull();
   });
@@ -208,6 +221,7 @@ test(
     await reaches(second, { state: 'disconnected', detail: 'another process of this server has the login' });
     platform.say({ id: 'd1', from: ADA.id, text: 'hello' });
     await sent(platform, ['echo: hello']);
+    await heard(first);
     const { promise: hold, resolve } = Promise.withResolvers<void>();
     model.enqueue({ text: 'and now: nothing', hold });
     const asked = model.requests.length;
