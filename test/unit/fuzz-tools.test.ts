@@ -108,6 +108,8 @@ describe('arguments of tool calls', () => {
           return;
         }
         expect(Object.prototype.toString.call(parsed.args)).toBe('[object Object]');
+        // What was cut off is never completed by a guess.
+        expect(parsed.repaired && stop === 'length').toBe(false);
         const checked = checkArguments(tool, parsed.args, parsed.repaired);
         ends.add(checked.ok ? 'taken' : 'refused');
         if (!checked.ok) {
