@@ -1,40 +1,19 @@
 // The chat page's main job: a message typed in, the answer streamed, tools seen at work, stopped, kept.
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import {
-  heldTool,
-  launchBrowser,
-  openChat,
-  startChatServer,
-  type ChatPage,
-  type ChatServer,
-} from './support.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { heldTool, useChat, type ChatPage } from './support.ts';
 
 const held = heldTool('slow_search');
-let browser: Browser;
-let server: ChatServer;
+const site = useChat({ tools: [held.tool] });
 let chat: ChatPage;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  server = await startChatServer({ tools: [held.tool] });
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-});
 beforeEach(async () => {
   held.reset();
-  chat = await openChat(browser, server.url);
-});
-afterEach(async () => {
-  await chat.check();
-  await chat.close();
+  chat = await site.open();
 });
 
 const words = Array.from({ length: 20 }, (_, n) => `word${n} `);
 
 test('an answer is seen while it is written', async () => {
-  server.model.enqueue({ text: words, chunkDelayMs: 60 });
+  site.model.enqueue({ text: words, chunkDelayMs: 60 });
   await chat.say('Tell me a story');
   const seen = await chat.page.waitForFunction(() => {
     const text = document.querySelector('.item.assistant.live .markdown')?.textContent ?? '';
@@ -51,7 +30,7 @@ test('an answer is seen while it is written', async () => {
 });
 
 test('reasoning is there, folded', async () => {
-  server.model.enqueue({ thinking: 'Let me think about that.', text: 'Forty-two.' });
+  site.model.enqueue({ thinking: 'Let me think about that.', text: 'Forty-two.' });
   await chat.say('The answer?');
   await chat.answer();
   const reasoning = chat.page.locator('.thinking');
@@ -81,7 +60,7 @@ describe('a tool', () => {
   });
 
   test('that fails says so', async () => {
-    server.model.enqueue({ calls: [{ name: 'no_such_tool', arguments: '{}' }] }, { text: 'There is none.' });
+    site.model.enqueue({ calls: [{ name: 'no_such_tool', arguments: '{}' }] }, { text: 'There is none.' });
     await chat.say('Use it');
     expect(await chat.answer()).toContain('There is none.');
     expect(await chat.page.locator('.tool').getAttribute('data-state')).toBe('failed');
@@ -90,7 +69,7 @@ describe('a tool', () => {
 
 describe('the stop button', () => {
   test('ends a stream: what was written stays, the next message is answered', async () => {
-    server.model.enqueue({ text: words, stallAfter: 6 });
+    site.model.enqueue({ text: words, stallAfter: 6 });
     await chat.say('Tell me a story');
     await chat.page.locator('.live .markdown', { hasText: 'word1' }).waitFor();
     await chat.page.locator('#stop').click();
@@ -124,7 +103,7 @@ test('a message sent while a run is on is taken into it', async () => {
   await held.called();
   await chat.say('and in Berlin, too');
   await chat.page.locator('.item.user[data-state=waiting]').waitFor();
-  server.model.enqueue({ text: 'Both of them.' });
+  site.model.enqueue({ text: 'Both of them.' });
   held.release('found');
   await chat.page.locator('.item.user[data-state=taken]', { hasText: 'Berlin' }).waitFor();
   await chat.page.locator('.item.assistant', { hasText: 'Both of them.' }).waitFor();
@@ -151,7 +130,7 @@ describe('conversations', () => {
     expect(await chat.page.evaluate(() => document.activeElement?.id)).toBe('input');
     await chat.say('Second conversation');
     await chat.answer();
-    expect(JSON.stringify(server.model.requests.at(-1)?.body)).not.toContain('First conversation');
+    expect(JSON.stringify(site.model.requests.at(-1)?.body)).not.toContain('First conversation');
     const list = chat.page.locator('.chat');
     expect(await list.allInnerTexts()).toEqual(['Second conversation', 'First conversation']);
     expect(await list.first().getAttribute('aria-current')).toBe('page');
@@ -188,7 +167,7 @@ describe('conversations', () => {
   });
 
   test('a page that is reloaded in the middle of a run shows all of it', async () => {
-    server.model.enqueue({ text: 'I will look.', calls: [{ name: 'slow_search', arguments: '{}' }] });
+    site.model.enqueue({ text: 'I will look.', calls: [{ name: 'slow_search', arguments: '{}' }] });
     await chat.say('Look it up');
     await held.called();
     await chat.page.reload();
@@ -205,7 +184,7 @@ describe('conversations', () => {
     await chat.say('Message 1');
     await chat.answer();
     const id = await chat.page.evaluate(() => sessionStorage.getItem('lanekeeper.current.web'));
-    const conversation = `${server.url}/web/web/conversations/${id}`;
+    const conversation = `${site.url}/web/web/conversations/${id}`;
     for (let n = 2; n <= 32; n++) {
       const body = JSON.stringify({ id: `message-number-${n}-of-many`, text: `Message ${n}` });
       const headers = { 'content-type': 'application/json' };
@@ -233,7 +212,7 @@ describe('conversations', () => {
     const other = await chat.page.context().newPage();
     await chat.say('Hello from the first tab');
     await chat.answer();
-    await other.goto(server.url);
+    await other.goto(site.url);
     await other.locator('.item.assistant').waitFor();
     await chat.say('use:slow_search');
     await held.called();
@@ -252,11 +231,11 @@ test('a command is answered at once; /new empties the conversation', async () =>
   await expect.poll(() => chat.items()).toEqual([expect.stringMatching(/start over/)]);
   await chat.say('Do you remember?');
   await chat.answer();
-  expect(JSON.stringify(server.model.requests.at(-1)?.body)).not.toContain('Remember me');
+  expect(JSON.stringify(site.model.requests.at(-1)?.body)).not.toContain('Remember me');
 });
 
 test('what goes wrong in a run is said in a sentence', async () => {
-  server.model.enqueue({ status: 401, error: { message: 'bad key sk-fake' } });
+  site.model.enqueue({ status: 401, error: { message: 'bad key sk-fake' } });
   await chat.say('Hello');
   await chat.answer();
   const text = await chat.page.locator('.item.assistant .error').innerText();

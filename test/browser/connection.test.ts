@@ -1,41 +1,21 @@
 // The chat page on a bad day: connections that drop, answers that get lost, a server that is killed. Nothing is lost, and
 // nothing is there twice.
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { startModelServer } from '../fakes/model-server.ts';
 import { startServer, withModel } from '../fakes/server.ts';
 import { startProxy, type Proxy } from './proxy.ts';
-import {
-  heldTool,
-  launchBrowser,
-  openChat,
-  startChatServer,
-  type ChatPage,
-  type ChatServer,
-} from './support.ts';
+import { heldTool, useChat, type ChatPage } from './support.ts';
 
 const held = heldTool('slow_search');
-let browser: Browser;
-let server: ChatServer;
+const { track } = useCleanups();
+const site = useChat({ tools: [held.tool] });
 let proxy: Proxy;
 let chat: ChatPage;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  server = await startChatServer({ tools: [held.tool] });
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-});
 beforeEach(async () => {
   held.reset();
-  proxy = await startProxy(server.url);
-  chat = await openChat(browser, proxy.url);
-});
-afterEach(async () => {
-  await chat.check();
-  await chat.close();
-  await proxy.close();
+  proxy = track(await startProxy(site.url));
+  chat = await site.open({ url: proxy.url });
 });
 
 const words = Array.from({ length: 60 }, (_, n) => `word${n} `);
@@ -43,7 +23,7 @@ const story = words.join('').trim();
 
 describe('an event stream that drops', () => {
   test('again and again in the middle of an answer: no word is lost or repeated', async () => {
-    server.model.enqueue({ text: words, chunkDelayMs: 50 });
+    site.model.enqueue({ text: words, chunkDelayMs: 50 });
     await chat.say('Tell me a story');
     for (const word of ['word4 ', 'word15 ', 'word30 ']) {
       await chat.page.locator('.live .markdown', { hasText: word }).waitFor();
@@ -63,7 +43,7 @@ describe('an event stream that drops', () => {
     await expect.poll(() => line.textContent(), { timeout: 10_000 }).toBe('Connection lost. Reconnecting…');
     expect(await line.getAttribute('role')).toBe('status');
     held.release('found');
-    await server.model.request(server.model.requests.length);
+    await site.model.request(site.model.requests.length);
     proxy.down = false;
     expect(await chat.answer()).toContain('result: found');
     expect(await chat.items()).toHaveLength(2);
@@ -79,9 +59,9 @@ describe('an event stream that drops', () => {
     for (const n of [2, 3]) {
       const body = JSON.stringify({ id: `message-number-${n}-of-three`, text: `Number ${n}` });
       const headers = { 'content-type': 'application/json' };
-      const calls = server.model.requests.length;
-      await fetch(`${server.url}/web/web/conversations/${id}/messages`, { method: 'POST', headers, body });
-      await server.model.request(calls);
+      const calls = site.model.requests.length;
+      await fetch(`${site.url}/web/web/conversations/${id}/messages`, { method: 'POST', headers, body });
+      await site.model.request(calls);
     }
     proxy.down = false;
     await chat.answer(3);
@@ -97,7 +77,7 @@ describe('an event stream that drops', () => {
 });
 
 describe('a message', () => {
-  const calls = () => server.model.requests.length;
+  const calls = () => site.model.requests.length;
 
   test('whose acknowledgement got lost is sent again and answered once', async () => {
     const before = calls();

@@ -1,11 +1,10 @@
 // Files on the chat page: attached and sent, and those that tools make, seen and downloaded; none of them does anything to the page.
 import { readFile } from 'node:fs/promises';
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { success, type Tool } from '../../src/ports/tool.ts';
 import { png } from '../fakes/media.ts';
 import { picturesIn } from '../fakes/model/pictures.ts';
-import { launchBrowser, openChat, startChatServer, type ChatPage, type ChatServer } from './support.ts';
+import { useChat, type ChatPage } from './support.ts';
 
 const PAGE =
   '<!doctype html><script>window.opener ? (opener.pwned = 1) : (document.title = "pwned")</script>';
@@ -30,23 +29,10 @@ const maker: Tool = {
   },
 };
 
-let browser: Browser;
-let server: ChatServer;
+const site = useChat({ tools: [maker], media: { max_bytes: 10_000 } });
 let chat: ChatPage;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  server = await startChatServer({ tools: [maker], media: { max_bytes: 10_000 } });
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-});
 beforeEach(async () => {
-  chat = await openChat(browser, server.url);
-});
-afterEach(async () => {
-  await chat.check();
-  await chat.close();
+  chat = await site.open();
 });
 
 const PICTURE = { name: 'cat.png', mimeType: 'image/png', buffer: png('a cat') };
@@ -69,7 +55,7 @@ describe('attaching', () => {
     await chat.say('What is this?');
     await chat.answer();
     expect(await page.locator('.chip').count()).toBe(0);
-    const sent = server.model.requests.at(-1)!;
+    const sent = site.model.requests.at(-1)!;
     expect(picturesIn(sent.body).map(({ bytes }) => bytes.toString('base64'))).toEqual([
       png('a cat').toString('base64'),
     ]);
@@ -92,7 +78,7 @@ describe('attaching', () => {
     await expect.poll(() => page.locator('#send').isEnabled()).toBe(true);
     await page.locator('#send').click();
     await chat.answer();
-    const bytes = picturesIn(server.model.requests.at(-1)!.body).map(({ bytes: one }) =>
+    const bytes = picturesIn(site.model.requests.at(-1)!.body).map(({ bytes: one }) =>
       one.toString('base64'),
     );
     expect(bytes).toEqual([png('a dog').toString('base64')]);
@@ -144,7 +130,7 @@ describe('files that a tool makes', () => {
       const other = await page.context().newPage();
       const [download] = await Promise.all([
         other.waitForEvent('download'),
-        other.goto(`${server.url}${href}`).catch((error: unknown) => {
+        other.goto(`${site.url}${href}`).catch((error: unknown) => {
           if (!String(error).includes('Download is starting')) throw error;
         }),
       ]);
@@ -153,7 +139,7 @@ describe('files that a tool makes', () => {
       await other.close();
     }
     const picture = await page.locator('.item.assistant a.picture').getAttribute('href');
-    const answer = await page.request.get(`${server.url}${picture}`);
+    const answer = await page.request.get(`${site.url}${picture}`);
     expect(answer.headers()).toMatchObject({
       'content-type': 'image/png',
       'content-security-policy': expect.stringContaining('sandbox') as string,

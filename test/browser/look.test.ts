@@ -1,34 +1,14 @@
 // How the chat page meets people: their language, their screen, their keyboard, their input method, their eyes.
-import type { Browser, BrowserContextOptions } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import {
-  heldTool,
-  launchBrowser,
-  openChat,
-  startChatServer,
-  type ChatPage,
-  type ChatServer,
-} from './support.ts';
+import type { BrowserContextOptions } from 'playwright-core';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { heldTool, useChat, type ChatPage } from './support.ts';
 
 const held = heldTool('a_tool_with_quite_a_long_name_indeed');
-let browser: Browser;
-let server: ChatServer;
+const site = useChat({ tools: [held.tool] });
 let chat: ChatPage;
-beforeAll(async () => {
-  browser = await launchBrowser();
-  server = await startChatServer({ tools: [held.tool] });
-});
-afterAll(async () => {
-  await browser.close();
-  await server.close();
-});
 beforeEach(() => held.reset());
-afterEach(async () => {
-  await chat.check();
-  await chat.close();
-});
 async function open(options?: BrowserContextOptions): Promise<void> {
-  chat = await openChat(browser, server.url, options);
+  chat = await site.open(options);
 }
 
 describe('languages', () => {
@@ -92,7 +72,7 @@ describe('a phone of 360 pixels', () => {
   test('nothing is wider than the screen; what is wide scrolls by itself', async () => {
     await open(phone);
     expect(await tooWide()).toEqual([]);
-    server.model.enqueue({ text: wide, thinking: 'y'.repeat(300) });
+    site.model.enqueue({ text: wide, thinking: 'y'.repeat(300) });
     await chat.say('z'.repeat(300));
     await chat.answer();
     await chat.page.locator('.thinking summary').click();
@@ -218,7 +198,7 @@ describe('reading', () => {
 
   test('the newest text stays in sight, unless the reader scrolls away; a button leads back', async () => {
     await open({ viewport: { width: 900, height: 500 } });
-    server.model.enqueue({ text: lines, chunkDelayMs: 30 });
+    site.model.enqueue({ text: lines, chunkDelayMs: 30 });
     await chat.say('Go on');
     await chat.page.locator('.live', { hasText: 'Line 30' }).waitFor();
     await expect.poll(distance).toBe(0);
@@ -235,7 +215,7 @@ describe('reading', () => {
 
   test('what is selected stays selected while the answer goes on', async () => {
     await open();
-    server.model.enqueue({ text: lines.slice(0, 30), chunkDelayMs: 40 });
+    site.model.enqueue({ text: lines.slice(0, 30), chunkDelayMs: 40 });
     await chat.say('Go on');
     await chat.page.locator('.live', { hasText: 'Line 5' }).waitFor();
     await chat.page.locator('.live .markdown p').first().click({ clickCount: 3 });
@@ -248,7 +228,7 @@ describe('reading', () => {
   test('Markdown: headings, lists, tables, code with copy, Chinese emphasis', async () => {
     await open();
     const code = 'a < b && c\n';
-    server.model.enqueue({
+    site.model.enqueue({
       text: [
         '# Title\n\nSome *words*, **“重点”**在这里, ~~gone~~ and `x < y`, &amp; 5 &lt; 6.',
         '\n\n- one\n- two\n  1. deep\n\n- [x] done\n\n| a | b |\n|---|--:|\n| 1 | 2<br>3 |\n\n> quoted\n\n',
@@ -294,7 +274,7 @@ describe('light and dark', () => {
 
   test.each(['light', 'dark'] as const)('%s: text has enough contrast (WCAG AA)', async (colorScheme) => {
     await open({ colorScheme });
-    server.model.enqueue({ text: 'See [here](https://example.com) and `code`.', thinking: 'Hm.' });
+    site.model.enqueue({ text: 'See [here](https://example.com) and `code`.', thinking: 'Hm.' });
     await chat.say('Hello');
     await chat.answer();
     const ratios = await chat.page.evaluate(() => {

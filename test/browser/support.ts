@@ -4,11 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
-import { expect } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import { configSchema } from '../../config/schema.ts';
 import { composeServer } from '../../src/compose.ts';
 import { success, type Tool } from '../../src/ports/tool.ts';
 import { createSqliteStorage } from '../../src/storage/sqlite/index.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
 import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 
@@ -76,14 +77,14 @@ export interface ChatServer {
   close(): Promise<void>;
 }
 
-export async function startChatServer(
-  options: {
-    tools?: Tool[];
-    web?: Record<string, unknown>;
-    agent?: Record<string, unknown>;
-    media?: Record<string, unknown>;
-  } = {},
-): Promise<ChatServer> {
+interface ChatServerOptions {
+  tools?: Tool[];
+  web?: Record<string, unknown>;
+  agent?: Record<string, unknown>;
+  media?: Record<string, unknown>;
+}
+
+export async function startChatServer(options: ChatServerOptions = {}): Promise<ChatServer> {
   const dir = await mkdtemp(join(tmpdir(), 'lanekeeper-browser-'));
   const model = await startModelServer();
   const tools = options.tools ?? [];
@@ -187,5 +188,41 @@ export async function openChat(
       expect([...origins]).toEqual([new URL(url).origin]);
     },
     close: () => context.close(),
+  };
+}
+
+export interface ChatSite extends Pick<ChatServer, 'url' | 'model'> {
+  /** A page of the server, or of what is before it; checked and closed after the test. */
+  open(options?: BrowserContextOptions & { url?: string }): Promise<ChatPage>;
+}
+
+/** One browser and one server for the tests of a file. */
+export function useChat(serverOptions: ChatServerOptions = {}): ChatSite {
+  const { later } = useCleanups();
+  let browser: Browser;
+  let server: ChatServer;
+  beforeAll(async () => {
+    browser = await launchBrowser();
+    server = await startChatServer(serverOptions);
+  });
+  afterAll(async () => {
+    await browser.close();
+    await server.close();
+  });
+  return {
+    get url() {
+      return server.url;
+    },
+    get model() {
+      return server.model;
+    },
+    async open({ url = server.url, ...options } = {}) {
+      const chat = await openChat(browser, url, options);
+      later(async () => {
+        await chat.check();
+        await chat.close();
+      });
+      return chat;
+    },
   };
 }
