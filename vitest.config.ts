@@ -13,6 +13,8 @@ const project = (
     hookTimeout: 30_000,
     // Files that a worker runs one after the other share what they import: half of the time of the unit tests.
     isolate: false,
+    // A second is short on a machine that does other things, too.
+    expect: { poll: { timeout: 10_000 } },
     ...more,
   },
 });

@@ -1,5 +1,6 @@
 // The chat page in a real Chromium before the real server: everything composed as in production, on an SQLite file of its
 // own, with the fake model and tools that a test holds and lets go.
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,9 +14,14 @@ import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
 import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 
+/** Where Debian has it; `npm test` names what it found. */
+const CHROMIUM =
+  process.env['CHROMIUM_PATH'] ||
+  ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) => existsSync(path));
+
 export function launchBrowser(): Promise<Browser> {
   return chromium.launch({
-    executablePath: process.env['CHROMIUM_PATH'] || '/usr/bin/chromium',
+    ...(CHROMIUM === undefined ? {} : { executablePath: CHROMIUM }),
     args: [
       '--headless',
       '--no-sandbox',
