@@ -41,7 +41,9 @@ export function createLog(options: LogOptions): Logger {
       serializers: { error: serializeError },
       redact: { paths, censor: '[redacted]' },
     },
-    options.destination ?? pino.destination(1),
+    // At once: lines that wait would be lost in a crash, and at the end of a process whose reader is gone they would be tried
+    // for ever.
+    options.destination ?? pino.destination({ dest: 1, sync: true }),
   );
 }
 

@@ -1,5 +1,9 @@
 // Logs and metrics: what operators read holds no secrets and no users.
-import { expect, test } from 'vitest';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
+import { describe, expect, it, test } from 'vitest';
 import { createLog, serializeError } from '../../src/telemetry/log.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
@@ -81,4 +85,37 @@ test('metrics count runs, turns, tokens and tools by account and model', async (
     expect(text).toContain(line);
   }
   expect(text).not.toContain('private');
+});
+
+describe('the log of a process', () => {
+  /** Logs lines when its standard input ends, and ends. */
+  const PROGRAM = `
+    const { createLog } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/telemetry/log.ts'))});
+    const log = createLog({ level: 'info' });
+    log.info({}, 'first words');
+    process.stdin.resume().on('end', () => {
+      log.info({}, 'nearly the last words');
+      log.info({}, 'last words');
+      process.exit(3);
+    });`;
+  const start = () =>
+    spawn(process.execPath, ['--input-type=module', '-e', PROGRAM], { stdio: ['pipe', 'pipe', 'inherit'] });
+
+  it('has its last line, however abruptly it ends', async () => {
+    const child = start();
+    const [text] = await Promise.all([readText(child.stdout), once(child, 'close'), child.stdin.end()]);
+    expect(text).toContain('last words');
+  });
+
+  it('does not keep it from ending when nobody reads it any more', async () => {
+    const child = start();
+    await once(child.stdout, 'data');
+    child.stdout.destroy();
+    await once(child.stdout, 'close');
+    child.stdin.end();
+    const [code] = (await once(child, 'exit', { signal: AbortSignal.timeout(5_000) }).finally(() =>
+      child.kill('SIGKILL'),
+    )) as [number];
+    expect(code).toBe(3);
+  });
 });
