@@ -74,7 +74,8 @@ const sentinelConfig = (port: number, primary: number): string =>
     'bind 127.0.0.1',
     `sentinel monitor ${PRIMARY} 127.0.0.1 ${primary} 2`,
     `sentinel down-after-milliseconds ${PRIMARY} 1000`,
-    `sentinel failover-timeout ${PRIMARY} 3000`,
+    // A promotion that takes longer is given up: on a busy machine it may take seconds.
+    `sentinel failover-timeout ${PRIMARY} 10000`,
     '',
   ].join('\n');
 
