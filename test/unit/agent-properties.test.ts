@@ -15,6 +15,7 @@ import {
   messagesOf,
   prompt,
   scriptedModel,
+  settled,
   start,
   tool,
   violationsOf,
@@ -249,7 +250,7 @@ describe('any run', () => {
           scenario,
           (controls, count) => count === scenario.stopAt && controls.cancel(),
         );
-        const result = await Promise.race([run.result, moveOn(run)]);
+        const result = await asTimeGoesOn(run);
         checkResult(result, run.events, box.taken, scenario.settings.max_steps);
         expect(run.model.violations).toEqual([]);
       }),
@@ -291,10 +292,14 @@ describe('any run', () => {
   });
 });
 
-/** Lets a cancelled run leave behind what ignores its signal. */
-async function moveOn(run: Play): Promise<never> {
-  for (;;) {
-    await new Promise((resolve) => setImmediate(resolve));
-    await run.clock.advance(100);
+/** So that a cancelled run leaves behind what ignores its signal. */
+async function asTimeGoesOn({ result, clock }: Play): Promise<AgentResult> {
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  result.then(end, end);
+  while (!ended.signal.aborted) {
+    await settled();
+    await clock.advance(100);
   }
+  return result;
 }
