@@ -1,7 +1,6 @@
 // `npm test`: installs what is missing, then format, lint, types and dead code, then every test suite. Any Node from 20 on.
 // Everything runs even after a failure; the last line counts, and the exit code is 0 only if nothing failed.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -18,10 +17,9 @@ const total = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 const failedTests = [];
 
-async function run(label, command, args, options = {}) {
+function run(label, command, args, options = {}) {
   const since = Date.now();
-  const child = spawn(command, args, { cwd: ROOT, env, stdio: 'inherit', ...options });
-  const [status, signal] = await once(child, 'close');
+  const { status, signal } = spawnSync(command, args, { cwd: ROOT, env, stdio: 'inherit', ...options });
   if (signal === 'SIGINT') process.exit(130);
   say(`${status === 0 ? 'ok' : 'FAILED'}  ${label} (${seconds(since)})`);
   if (status !== 0) failures.push(label);
@@ -31,11 +29,11 @@ async function run(label, command, args, options = {}) {
 // The checks are those of `npm run check`, one by one, so that each is told even if an earlier one failed.
 const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 for (const command of scripts.check.split(' && ')) {
-  total[(await run(command, command, [], { shell: true })) ? 'passed' : 'failed'] += 1;
+  total[run(command, command, [], { shell: true }) ? 'passed' : 'failed'] += 1;
 }
 
 const results = mkdtempSync(join(tmpdir(), 'lanekeeper-test-'));
-for (const project of projects()) await test(project);
+for (const project of projects()) test(project);
 rmSync(results, { recursive: true, force: true });
 
 // Said again at the end, where it is seen.
@@ -46,11 +44,11 @@ say(`took ${seconds(started)}`);
 process.stdout.write(`${total.passed} passed, ${total.failed} failed${skipped}\n`);
 process.exitCode = total.failed === 0 && failures.length === 0 ? 0 : 1;
 
-async function test(project) {
+function test(project) {
   const file = join(results, `${project}.json`);
   const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`];
-  const ok = await run(`${project} tests`, node, [vitest, 'run', '--project', project, ...reporters]);
+  const ok = run(`${project} tests`, node, [vitest, 'run', '--project', project, ...reporters]);
   const counted = count(file);
   total.passed += counted.passed;
   total.skipped += counted.skipped;

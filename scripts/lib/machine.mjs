@@ -110,12 +110,13 @@ function install(missing) {
   say(`Installing ${names} with ${manager.program} …`);
   const started = Date.now();
   for (const commands of steps) {
-    const statuses = [];
-    while (statuses.length < commands.length && statuses.at(-1) !== 0) {
-      statuses.push(run([...prefix, ...commands[statuses.length]]));
+    let status;
+    for (const command of commands) {
+      status = run([...prefix, ...command]);
+      if (status === 0) break;
     }
-    if (statuses.at(-1) !== 0) {
-      fail(`"${commands.at(-1).join(' ')}" failed with exit code ${statuses.at(-1)}; its message is above.`);
+    if (status !== 0) {
+      fail(`"${commands.at(-1).join(' ')}" failed with exit code ${status}; its message is above.`);
     }
   }
   say(`Installed in ${seconds(started)}.`);
