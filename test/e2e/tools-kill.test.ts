@@ -1,8 +1,6 @@
 // kill -9 while every tool is in the middle of a call, some of them before, in and after it, on both storages: what has
 // finished never runs again, what may have run is run again only where that is harmless, and no MCP server is left behind.
-import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
@@ -13,6 +11,7 @@ import { startRedis } from '../fakes/redis-server.ts';
 import { startServer, withModel } from '../fakes/server.ts';
 import { processesWith } from '../fakes/toolset.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const ENTRY = join(import.meta.dirname, '../fakes/fault-server.ts');
 const MCP_SERVER = join(import.meta.dirname, '../fakes/mcp-server.ts');
@@ -144,7 +143,7 @@ async function setUp(redisUrl: string | undefined) {
 
   const urls: string[] = [];
   let first = true;
-  const web = createServer(({ url = '' }, response) => {
+  const web = await startWebServer(({ url = '' }, response) => {
     urls.push(url);
     if (first && url.includes(HANGING)) return;
     const isPage = url.startsWith('/page');
@@ -152,13 +151,7 @@ async function setUp(redisUrl: string | undefined) {
     const result = { title: 'Cats', url: 'https://a.example/', content: 'about cats' };
     response.end(isPage ? 'the page' : JSON.stringify({ results: [result] }));
   });
-  web.listen(0, '127.0.0.1');
-  await once(web, 'listening');
-  later(() => {
-    web.closeAllConnections();
-    web.close();
-  });
-  const { port } = web.address() as { port: number };
+  track(web);
 
   const configFor = (hold: string) =>
     withModel(model.openaiUrl, {
@@ -171,7 +164,7 @@ async function setUp(redisUrl: string | undefined) {
         folder: join(folder, 'tools'),
         skills: join(folder, 'skills'),
         web_fetch: { allow_private: true },
-        web_search: { provider: 'searxng', base_url: `http://127.0.0.1:${port}` },
+        web_search: { provider: 'searxng', base_url: web.url },
         mcp: {
           servers: {
             own: {
@@ -188,7 +181,7 @@ async function setUp(redisUrl: string | undefined) {
 
   const record = join(folder, 'record');
   return {
-    port,
+    port: web.port,
     outside: {
       folder,
       hits: (text: string) => urls.filter((url) => url.includes(text)).length,

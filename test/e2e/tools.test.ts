@@ -1,7 +1,6 @@
 // Tools on a real server: who may use which, tools from a folder that are read again on SIGHUP, and what the API lists.
-import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -10,6 +9,7 @@ import { startModelServer, type ModelServer } from '../fakes/model-server.ts';
 import { ADMIN_TOKEN, startServer, withModel, type ServerProcess } from '../fakes/server.ts';
 import { processesWith } from '../fakes/toolset.ts';
 import { API_KEY, createWebhookClient } from '../fakes/webhook-client.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const PATIENCE = { timeout: 20_000 };
 
@@ -30,17 +30,11 @@ async function temporaryFolder({ later }: Cleanups): Promise<string> {
 }
 
 /** A web server that answers each request when `open` is called. */
-async function gate({ later }: Cleanups) {
+async function gate({ track }: Cleanups) {
   const held: ServerResponse[] = [];
-  const web = createServer((_request, response) => void held.push(response));
-  web.listen(0, '127.0.0.1');
-  await once(web, 'listening');
-  later(() => {
-    web.closeAllConnections();
-    web.close();
-  });
+  const web = track(await startWebServer((_request, response) => void held.push(response)));
   return {
-    url: `http://127.0.0.1:${(web.address() as { port: number }).port}/`,
+    url: `${web.url}/`,
     reached: () => vi.waitFor(() => expect(held).toHaveLength(1), PATIENCE),
     open: () => held.splice(0).forEach((response) => response.end('open')),
   };

@@ -2,9 +2,7 @@
 // tools, SKILL.md files, and what is posted to Feishu's address; and no half character goes out to a model. See the table in
 // docs/threat-model.md.
 import { createCipheriv, createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
@@ -20,6 +18,7 @@ import { createSkillsSource } from '../../src/tools/skills.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
 import { collect, request, userSays } from '../fakes/models.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const { later } = useCleanups();
 
@@ -53,29 +52,24 @@ const garbled = (whole: Buffer) =>
 describe('streams of models', () => {
   let bytes: Buffer = Buffer.alloc(0);
   let asked: Buffer[] = [];
-  const server = createServer((incoming, response) => {
-    asked = [];
-    incoming.on('data', (chunk: Buffer) => asked.push(chunk));
-    response.setHeader('content-type', 'text/event-stream');
-    // In pieces, so that characters and lines are cut as well.
-    const third = Math.ceil(bytes.length / 3);
-    for (let n = 0; n < 3; n += 1) response.write(bytes.subarray(n * third, (n + 1) * third));
-    response.end();
-  });
   let url = '';
+  const { track } = useCleanups(afterAll);
   beforeAll(async () => {
     // The SDKs look into the environment by themselves.
     for (const name of Object.keys(process.env))
       if (/^(?:OPENAI|ANTHROPIC)_/.test(name)) vi.stubEnv(name, undefined);
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    url = `http://127.0.0.1:${(server.address() as { port: number }).port}`;
+    const server = await startWebServer((incoming, response) => {
+      asked = [];
+      incoming.on('data', (chunk: Buffer) => asked.push(chunk));
+      response.setHeader('content-type', 'text/event-stream');
+      // In pieces, so that characters and lines are cut as well.
+      const third = Math.ceil(bytes.length / 3);
+      for (let n = 0; n < 3; n += 1) response.write(bytes.subarray(n * third, (n + 1) * third));
+      response.end();
+    });
+    ({ url } = track(server));
   });
-  afterAll(() => {
-    vi.unstubAllEnvs();
-    server.closeAllConnections();
-    server.close();
-  });
+  afterAll(() => void vi.unstubAllEnvs());
 
   const sse = (events: readonly unknown[], named: boolean) =>
     Buffer.from(
@@ -159,14 +153,18 @@ describe('streams of models', () => {
       api_key: 'sk-test-0123456789abcdef',
     });
 
-  it.each([
+  const clientOf = (vendor: 'openai' | 'anthropic') =>
+    vendor === 'openai'
+      ? createOpenAIClient(entry(vendor), { log: silentLog })
+      : createAnthropicClient(entry(vendor));
+  /** With an answer that is whole. */
+  const vendors = [
     ['openai', openai],
     ['anthropic', anthropic],
-  ] as const)('of %s end as done or as failed, whatever the bytes', async (vendor, whole) => {
-    const client =
-      vendor === 'openai'
-        ? createOpenAIClient(entry('openai'), { log: silentLog })
-        : createAnthropicClient(entry('anthropic'));
+  ] as const;
+
+  it.each(vendors)('of %s end as done or as failed, whatever the bytes', async (vendor, whole) => {
+    const client = clientOf(vendor);
     const ends = new Set<string>();
     const call = async (sent: Buffer) => {
       bytes = sent;
@@ -183,39 +181,36 @@ describe('streams of models', () => {
     expect([...ends].toSorted()).toEqual(['done', 'failed']);
   });
 
-  it.each([
-    ['openai', openai],
-    ['anthropic', anthropic],
-  ] as const)('of %s are asked for without half characters, whatever was said', async (vendor, whole) => {
-    const client =
-      vendor === 'openai'
-        ? createOpenAIClient(entry('openai'), { log: silentLog })
-        : createAnthropicClient(entry('anthropic'));
-    bytes = whole;
-    const unit = fc.constantFrom('\ud83d', '\ude00', '😀', '\\', '\\ud83d', '"', 'a', '\n');
-    const words = fc.array(unit, { minLength: 1, maxLength: 8 }).map((units) => `x${units.join('')}x`);
-    const call = async (system: string, said: string, result: string) => {
-      const block = { type: 'tool_use' as const, id: 't', name: 'now', input: { [said]: result } };
-      const messages: Message[] = [
-        userSays(said),
-        { role: 'assistant', content: [block] },
-        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: result }] },
-      ];
-      await collect(client, request({ system, messages }));
-      const strings: string[] = [];
-      const keep = (key: string, value: unknown): unknown => {
-        strings.push(key);
-        if (typeof value === 'string') strings.push(value);
-        // Arguments are JSON within JSON.
-        if (key === 'arguments') JSON.parse(String(value), keep);
-        return value;
+  it.each(vendors)(
+    'of %s are asked for without half characters, whatever was said',
+    async (vendor, whole) => {
+      const client = clientOf(vendor);
+      bytes = whole;
+      const unit = fc.constantFrom('\ud83d', '\ude00', '😀', '\\', '\\ud83d', '"', 'a', '\n');
+      const words = fc.array(unit, { minLength: 1, maxLength: 8 }).map((units) => `x${units.join('')}x`);
+      const call = async (system: string, said: string, result: string) => {
+        const block = { type: 'tool_use' as const, id: 't', name: 'now', input: { [said]: result } };
+        const messages: Message[] = [
+          userSays(said),
+          { role: 'assistant', content: [block] },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: result }] },
+        ];
+        await collect(client, request({ system, messages }));
+        const strings: string[] = [];
+        const keep = (key: string, value: unknown): unknown => {
+          strings.push(key);
+          if (typeof value === 'string') strings.push(value);
+          // Arguments are JSON within JSON.
+          if (key === 'arguments') JSON.parse(String(value), keep);
+          return value;
+        };
+        JSON.parse(Buffer.concat(asked).toString('utf8'), keep);
+        for (const string of strings) expect(string.isWellFormed()).toBe(true);
+        for (const sent of [system, said, result]) expect(strings).toContain(sent.toWellFormed());
       };
-      JSON.parse(Buffer.concat(asked).toString('utf8'), keep);
-      for (const string of strings) expect(string.isWellFormed()).toBe(true);
-      for (const sent of [system, said, result]) expect(strings).toContain(sent.toWellFormed());
-    };
-    await fc.assert(fc.asyncProperty(words, words, words, call), { numRuns: 60 });
-  });
+      await fc.assert(fc.asyncProperty(words, words, words, call), { numRuns: 60 });
+    },
+  );
 });
 
 describe('results of MCP tools', () => {

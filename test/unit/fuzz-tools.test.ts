@@ -1,7 +1,6 @@
 // What comes to tools from outside, whatever it is: arguments that a model writes, pages and their encodings, answers of search
 // services; and what is read back from a storage. See the table in docs/threat-model.md.
-import { once } from 'node:events';
-import { createServer, type OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -18,6 +17,8 @@ import { createWebFetchTool } from '../../src/tools/web/fetch.ts';
 import { PROVIDERS } from '../../src/tools/web/providers.ts';
 import { createWebSearchTool } from '../../src/tools/web/search.ts';
 import { silentLog } from '../fakes/log.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const never = new AbortController().signal;
 const context: ToolContext = {
@@ -131,19 +132,14 @@ describe('what web servers say', () => {
     headers: {},
     body: Buffer.alloc(0),
   };
-  const server = createServer((request, response) => {
-    request.resume();
-    response.writeHead(page.status, page.headers).end(page.body);
-  });
   let url = '';
+  const { track } = useCleanups(afterAll);
   beforeAll(async () => {
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    url = `http://127.0.0.1:${(server.address() as { port: number }).port}`;
-  });
-  afterAll(() => {
-    server.closeAllConnections();
-    server.close();
+    const server = await startWebServer((request, response) => {
+      request.resume();
+      response.writeHead(page.status, page.headers).end(page.body);
+    });
+    ({ url } = track(server));
   });
 
   const labels = fc.constantFrom(

@@ -1,6 +1,6 @@
 // The bytes of an answer as careless servers and proxies send them: other line ends, comments, characters cut in half,
 // compressed, without an end, under a wrong name. Each is read by both clients as the same answer.
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,27 +9,21 @@ import { createOpenAIClient } from '../../src/models/openai/client.ts';
 import { resolveEntry } from '../../src/models/settings.ts';
 import { createEventParser } from '../../src/models/sse.ts';
 import { callsIn, collect, fakeLog, request, textIn } from '../fakes/models.ts';
+import { useCleanups } from '../fakes/cleanups.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 type Respond = (response: ServerResponse) => Promise<void> | void;
 
 let respond: Respond = () => undefined;
-const server = createServer((incoming, response) => {
-  incoming.resume().once('end', () => {
-    Promise.resolve(respond(response)).catch(() => response.destroy());
-  });
-});
 let url = '';
+const { track } = useCleanups(afterAll);
 beforeAll(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new TypeError('no port');
-  url = `http://127.0.0.1:${address.port}`;
-});
-afterAll(async () => {
-  server.close();
-  server.closeAllConnections();
-  await once(server, 'close');
+  const server = await startWebServer((incoming, response) => {
+    incoming.resume().once('end', () => {
+      Promise.resolve(respond(response)).catch(() => response.destroy());
+    });
+  });
+  ({ url } = track(server));
 });
 
 const TEXT = '你好 👋 é';

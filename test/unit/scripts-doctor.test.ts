@@ -1,7 +1,6 @@
 // `npm run doctor`: one finding a part; what is wrong says what to do, and secrets stay unsaid.
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -10,30 +9,22 @@ import { useCleanups } from '../fakes/cleanups.ts';
 import { startIlinkServer } from '../fakes/ilink-server.ts';
 import { silentLog } from '../fakes/log.ts';
 import { diagnose, type DoctorOptions, type Finding } from '../../src/doctor/index.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const { track } = useCleanups();
 let cwd: string;
-const servers: Server[] = [];
 
 beforeEach(async () => {
   cwd = await mkdtemp(join(tmpdir(), 'lanekeeper-doctor-'));
   await mkdir(join(cwd, 'config'));
 });
 afterEach(async () => {
-  for (const server of servers.splice(0)) {
-    server.closeAllConnections();
-    server.close();
-  }
   await rm(cwd, { recursive: true, force: true });
 });
 
 async function listen(listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  servers.push(server);
-  await once(server, 'listening');
-  const address = server.address();
-  if (typeof address !== 'object' || !address) throw new Error('no address');
-  return String(address.port);
+  const { port } = track(await startWebServer(listener));
+  return String(port);
 }
 
 async function examine(

@@ -1,7 +1,5 @@
 // Tools from a folder: real files, loaded by Node as they are; bad ones reported by name; the guide's own code among them.
 import { mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -16,6 +14,7 @@ import { brief, messagesOf, play } from '../fakes/agent.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { recordingLog } from '../fakes/log.ts';
 import { createTestMedia } from '../fakes/media.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const { later } = useCleanups();
 let folder: string;
@@ -222,15 +221,12 @@ describe('the guide', () => {
   });
 
   it('has a longer example that works as well', async () => {
-    const stock = createServer((request, response) => {
+    const stock = await startWebServer((request, response) => {
       response.statusCode = request.url === '/stock/AB1' ? 200 : 404;
       response.end(JSON.stringify({ pieces: 12 }));
     });
-    stock.listen(0, '127.0.0.1');
-    await once(stock, 'listening');
-    const { port } = stock.address() as { port: number };
     try {
-      await writeFile(join(folder, 'stock.ts'), (await example(1)).replace(':8080', `:${port}`));
+      await writeFile(join(folder, 'stock.ts'), (await example(1)).replace(':8080', `:${stock.port}`));
       const { source } = await loaded();
       const tools = [...(await source.tools())].map(({ tool }) => tool);
       expect(tools).toMatchObject([{ name: 'stock', idempotent: true, execution: 'parallel' }]);
@@ -248,7 +244,7 @@ describe('the guide', () => {
         expect.objectContaining({ type: 'tool_execution_progress', text: 'asking for AB1' }),
       );
     } finally {
-      stock.close();
+      await stock.close();
     }
   });
 

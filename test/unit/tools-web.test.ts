@@ -2,7 +2,7 @@
 // as their documentation has them, and keys that never show.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
@@ -17,6 +17,7 @@ import { createWebSearchTool } from '../../src/tools/web/search.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import { silentLog } from '../fakes/log.ts';
 import { SEARCH_APIS, startSearchServer, type SearchApi } from '../fakes/search-server.ts';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const { later, track } = useCleanups();
 
@@ -30,7 +31,7 @@ type Page = { status?: number; type?: string; headers?: Record<string, string>; 
 /** Path → page, or a handler. */
 async function site(pages: Record<string, Page | ((response: ServerResponse) => void)>): Promise<Site> {
   const hits: Site['hits'] = [];
-  const server = createServer((request, response) => {
+  const server = await startWebServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
@@ -44,13 +45,8 @@ async function site(pages: Record<string, Page | ((response: ServerResponse) => 
       response.end(page.body);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  later(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as { port: number }).port}`, hits };
+  later(() => server.close());
+  return { url: server.url, hits };
 }
 
 const context = (signal = new AbortController().signal): ToolContext => ({

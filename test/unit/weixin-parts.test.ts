@@ -1,7 +1,4 @@
 // The parts of the weixin channel that need no platform: keys and files, messages in, texts out.
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -20,6 +17,7 @@ import { partsOf } from '../../channels/weixin/render.ts';
 import { useCleanups } from '../fakes/cleanups.ts';
 import type { ChannelState } from '../../src/ports/channel-state.ts';
 import { ZodError } from 'zod';
+import { startWebServer } from '../fakes/web-server.ts';
 
 const { later } = useCleanups();
 const key = Buffer.from('00112233445566778899aabbccddeeff', 'hex');
@@ -214,16 +212,11 @@ describe('messages in', () => {
 
 test('whatever answers a call, it is a value or a WeixinError', async () => {
   let answer: { status: number; body: Buffer } = { status: 200, body: Buffer.alloc(0) };
-  const server = createServer((_request, response) => {
+  const server = await startWebServer((_request, response) => {
     response.writeHead(answer.status, { 'x-encrypted-param': 'p' }).end(answer.body);
-  }).listen(0, '127.0.0.1');
-  later(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const baseUrl = `http://127.0.0.1:${port}`;
+  later(() => server.close());
+  const baseUrl = server.url;
   const api = createApi({ baseUrl, cdnUrl: baseUrl });
   const login = { token: 't', baseUrl, botId: 'bot', userId: '' };
   const { signal } = new AbortController();
